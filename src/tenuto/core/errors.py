@@ -1,0 +1,144 @@
+"""Every error tenuto raises, by who is at fault; each states the fact, the value and the remedy.
+
+Invariant: wrapping keeps the original exception as `__cause__`, and `details` holds JSON scalars only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+Category = Literal["USER", "SYSTEM", "THIRD_PARTY"]
+Scalar = str | int | float | bool | None
+
+
+class TenutoError(Exception):
+    """The root of all errors of this library.
+
+    Attributes:
+        id: A stable constant to match on, such as `AGENT_CONSTRUCTOR_MODEL_REQUIRED`.
+        domain: Where it arose: `AGENT`, `LLM`, `TOOL`, `STORAGE`, `RUN`.
+        category: `USER` (a caller's mistake), `SYSTEM` (ours), `THIRD_PARTY` (a provider's).
+        details: JSON scalars that belong to the fact; never a secret.
+        result: The full output of the run that ended with this error, else None.
+    """
+
+    default_id: ClassVar[str] = "TENUTO_ERROR"
+    default_domain: ClassVar[str] = "TENUTO"
+    default_category: ClassVar[Category] = "SYSTEM"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        id: str | None = None,
+        domain: str | None = None,
+        category: Category | None = None,
+        details: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.id = id or self.default_id
+        self.domain = domain or self.default_domain
+        self.category: Category = category or self.default_category
+        self.details: dict[str, Scalar] = dict(details or {})
+        self.result: Any = None
+
+    @property
+    def error(self) -> TenutoError:
+        """The error itself, so that `on_error` callbacks can read `event.error`."""
+        return self
+
+    @property
+    def message(self) -> str:
+        """The text of the error."""
+        return str(self)
+
+
+class ConfigurationError(TenutoError):
+    """The definition of an agent, a tool or an app cannot work; nothing was started."""
+
+    default_id = "CONFIGURATION_INVALID"
+    default_category = "USER"
+
+
+class RunError(TenutoError):
+    """A run could not start, go on or be found."""
+
+    default_id = "RUN_FAILED"
+    default_domain = "RUN"
+
+
+class ToolError(TenutoError):
+    """A tool call failed; the model is told, the run goes on."""
+
+    default_id = "TOOL_EXECUTION_FAILED"
+    default_domain = "TOOL"
+
+
+class OutputInvalid(TenutoError):
+    """The structured output asked for is not there or does not fit its schema."""
+
+    default_id = "STRUCTURED_OUTPUT_INVALID"
+    default_domain = "AGENT"
+    default_category = "THIRD_PARTY"
+
+
+class StoreError(TenutoError):
+    """The run store refused or failed; what was not answered may or may not be stored."""
+
+    default_id = "STORE_FAILED"
+    default_domain = "STORAGE"
+
+
+class StaleLease(StoreError):
+    """Another owner holds the scope under a higher epoch; this write changed nothing."""
+
+    default_id = "STORE_STALE_LEASE"
+
+
+class ModelError(TenutoError):
+    """A model call failed.
+
+    Attributes:
+        provider: The provider's name as in `provider/model`.
+        code: The provider's own error code, as text.
+        type: The provider's own error type.
+        status: The HTTP status, or the status an in-band error event stands for; None when there is none.
+        retryable: Whether the same request may succeed later.
+        request_id: The provider's id of the request, to quote to its support.
+        retry_after: Seconds the provider asked to wait, else None.
+    """
+
+    default_id = "AGENT_STREAM_ERROR"
+    default_domain = "LLM"
+    default_category = "THIRD_PARTY"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        id: str | None = None,
+        provider: str | None = None,
+        code: str | None = None,
+        type: str | None = None,
+        status: int | None = None,
+        retryable: bool = False,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        category: Category | None = None,
+        details: Mapping[str, Scalar] | None = None,
+    ) -> None:
+        super().__init__(message, id=id, category=category, details=details)
+        self.provider = provider
+        self.code = code
+        self.type = type
+        self.status = status
+        self.retryable = retryable
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class ModelHTTPError(ModelError):
+    """The provider answered the request with an HTTP error status."""
+
+    default_id = "MODEL_HTTP_ERROR"

@@ -1,0 +1,132 @@
+"""Stored messages to turns, and a step's outcome to parts of a stored message.
+
+Invariant: nothing is lost that a provider wants back: reasoning keeps its signature, a call its raw text. A call
+without an outcome yields no result; closing it is the renderer's task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from tenuto.messages import stored as s
+from tenuto.messages.bounded import model_text
+from tenuto.messages.turns import (
+    AssistantPart,
+    AssistantTurn,
+    CallPart,
+    FilePart,
+    Reasoning,
+    ResultPart,
+    SystemTurn,
+    Text,
+    ToolTurn,
+    Turn,
+    UserPart,
+    UserTurn,
+)
+
+
+def to_turns(messages: Iterable[s.Message]) -> list[Turn]:
+    """The turns a model reads for `messages`, in order."""
+    turns: list[Turn] = []
+    for message in messages:
+        match message.role:
+            case "system":
+                turns.append(SystemTurn(message.text))
+            case "user" | "signal":
+                if content := tuple(_user_parts(message.content.parts)):
+                    turns.append(UserTurn(content))
+            case "assistant":
+                turns.extend(_assistant_turns(message.content.parts))
+            case _:
+                assert_never(message.role)
+    return turns
+
+
+def _user_parts(parts: Iterable[s.MessagePart]) -> Iterable[UserPart]:
+    for part in parts:
+        if isinstance(part, s.TextPart):
+            yield Text(part.text, part.provider_metadata)
+        elif isinstance(part, s.StoredFilePart):
+            yield FilePart(part.mime_type, part.url, part.data, part.filename, part.provider_metadata)
+
+
+def _assistant_turns(parts: Iterable[s.MessagePart]) -> Iterable[Turn]:
+    content: list[AssistantPart] = []
+    results: list[ResultPart] = []
+    for part in parts:
+        if isinstance(part, s.StepStartPart):
+            yield from _step(content, results)
+            content, results = [], []
+        elif isinstance(part, s.TextPart):
+            content.append(Text(part.text, part.provider_metadata))
+        elif isinstance(part, s.ReasoningPart):
+            content.append(_reasoning(part))
+        elif isinstance(part, s.ToolInvocationPart):
+            content.append(_call(part))
+            if (result := _result(part.tool_invocation)) is not None:
+                results.append(result)
+    yield from _step(content, results)
+
+
+def _step(content: list[AssistantPart], results: list[ResultPart]) -> Iterable[Turn]:
+    if content:
+        yield AssistantTurn(tuple(content))
+    if results:
+        yield ToolTurn(tuple(results))
+
+
+def _reasoning(part: s.ReasoningPart) -> Reasoning:
+    signature = next((detail.signature for detail in part.details if detail.signature), None)
+    return Reasoning(part.reasoning, signature, part.provider_metadata)
+
+
+def _call(part: s.ToolInvocationPart) -> CallPart:
+    call = part.tool_invocation
+    return CallPart(
+        call.tool_call_id, call.tool_name, call.args, call.raw_input, part.provider_executed, part.provider_metadata
+    )
+
+
+def _result(call: s.ToolInvocation) -> ResultPart | None:
+    match call.state:
+        case "result":
+            return ResultPart(call.tool_call_id, call.tool_name, model_text(call.result), call.is_error)
+        case "output-error" | "output-denied":
+            text = call.error_text or "The tool call failed."
+            return ResultPart(call.tool_call_id, call.tool_name, text, is_error=True)
+        case _:
+            return None
+
+
+def step_parts(
+    turn: AssistantTurn, outcomes: dict[str, s.ToolInvocation], model: str, step: int
+) -> list[s.MessagePart]:
+    """The stored parts of one step: its boundary, then the model's content with each call's outcome in its place.
+
+    Args:
+        turn: What the model said.
+        outcomes: By call id; a call that is not in it is stored as `call`, without a result.
+        model: As `provider/model`.
+        step: From 1.
+    """
+    parts: list[s.MessagePart] = [s.StepStartPart(model)]
+    for part in turn.content:
+        match part:
+            case Text():
+                parts.append(s.TextPart(part.text, part.provider_metadata))
+            case Reasoning():
+                detail = s.ReasoningDetail("text", part.text, part.signature)
+                parts.append(s.ReasoningPart(part.text, (detail,), part.provider_metadata))
+            case CallPart():
+                open_call = s.ToolInvocation(
+                    "call", part.tool_call_id, part.tool_name, part.args, step, raw_input=part.raw_args
+                )
+                call = outcomes.get(part.tool_call_id, open_call)
+                parts.append(
+                    s.ToolInvocationPart(call, part.provider_executed, provider_metadata=part.provider_metadata)
+                )
+            case _:
+                assert_never(part)
+    return parts

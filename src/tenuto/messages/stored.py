@@ -1,0 +1,158 @@
+"""Stored messages, format 2: what `result.messages` holds, what a memory keeps and what may be passed in again.
+
+Invariant: a stored message is complete in itself; a tool's result lives in the assistant message that called it, and
+one assistant message holds a whole response, its steps divided by `step-start` parts.
+
+Source: the stored message format "v2" of Mastra (field and state names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from tenuto.core.payloads import Json, wire_name
+
+InvocationState = Literal[
+    "partial-call", "call", "result", "output-error", "output-denied", "approval-requested", "approval-responded"
+]
+
+
+class TextPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="text"):
+    """Text."""
+
+    text: str
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+class ReasoningDetail(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """A piece of reasoning as its provider wants it back: `text` with a `signature`, or `redacted` `data`."""
+
+    type: Literal["text", "redacted"]
+    text: str | None = None
+    signature: str | None = None
+    data: str | None = None
+
+
+class ReasoningPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="reasoning"):
+    """Reasoning of the model."""
+
+    reasoning: str
+    details: tuple[ReasoningDetail, ...] = ()
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+class ToolInvocation(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """A call and what came of it."""
+
+    state: InvocationState
+    tool_call_id: str
+    tool_name: str
+    args: Json = None
+    step: int | None = None
+    result: Json = None
+    is_error: bool | None = None
+    error_text: str | None = None
+    raw_input: str | None = None
+
+
+class ToolInvocationPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="tool-invocation"):
+    """A tool call inside an assistant message."""
+
+    tool_invocation: ToolInvocation
+    provider_executed: bool | None = None
+    title: str | None = None
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+class StoredFilePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="file"):
+    """A file: `url`, or `data` as base64 text."""
+
+    mime_type: str
+    url: str | None = None
+    data: str | None = None
+    filename: str | None = None
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+class SourcePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="source"):
+    """A source the provider used."""
+
+    source: Mapping[str, Any]
+
+
+class StepStartPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="step-start"):
+    """The boundary before a step's parts; `model` is `provider/model`."""
+
+    model: str | None = None
+
+
+class ErrorText(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """Identity of an error."""
+
+    name: str
+    message: str
+
+
+class ErrorPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="error"):
+    """The failure that ended the response."""
+
+    error: ErrorText
+
+
+MessagePart = TextPart | ReasoningPart | ToolInvocationPart | StoredFilePart | SourcePart | StepStartPart | ErrorPart
+
+
+class Content(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """The content of a message; `format` is always 2 and always written."""
+
+    parts: tuple[MessagePart, ...]
+    format: int = 2
+    metadata: Mapping[str, Any] | None = None
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+class Message(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """One stored message; `created_at` orders a conversation and never repeats in it."""
+
+    id: str
+    role: Literal["user", "assistant", "system", "signal"]
+    created_at: datetime
+    content: Content
+    thread_id: str | None = None
+    resource_id: str | None = None
+    type: str | None = None
+
+    @property
+    def text(self) -> str:
+        """All text parts, joined."""
+        return "".join(part.text for part in self.content.parts if isinstance(part, TextPart))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stored form as plain values: camelCase names, `createdAt` in ISO 8601."""
+        plain = to_builtins(self)
+        plain["content"]["format"] = self.content.format
+        return plain
+
+
+_TICK = timedelta(milliseconds=1)
+
+
+def timestamp(seconds: float) -> datetime:
+    """UTC time of `seconds` since the epoch."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def in_order(messages: Iterable[Message]) -> list[Message]:
+    """The messages in their given order, with `created_at` nudged by 1 ms where it would not grow."""
+    ordered: list[Message] = []
+    for message in messages:
+        if ordered and message.created_at <= (last := ordered[-1].created_at):
+            ordered.append(replace(message, created_at=last + _TICK))
+        else:
+            ordered.append(message)
+    return ordered
