@@ -1,0 +1,192 @@
+"""Journal records: what happened to a run, in the order it was committed.
+
+Invariant: a run's state is `reduce(apply, records)`; a record holds only the new data of its moment, so the journal
+grows by what is new. `FORMAT` names this set of records; an unknown record is refused, never skipped.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from tenuto.core.errors import StoreError
+from tenuto.core.payloads import ErrorInfo, FinishReason, Json, StepMetadata, Usage, wire_name
+from tenuto.messages.turns import AssistantTurn, Turn
+
+FORMAT = 1
+"""Version of the record format."""
+
+LOOP_VERSION = 1
+"""Version of the rules in `machine.decisions`; a process with an older one leaves a run alone."""
+
+Verdict = Literal["run", "ask", "refuse", "client"]
+ToolEnd = Literal["ok", "failed", "unknown", "suspended", "denied", "aborted"]
+
+
+class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename=wire_name, tag_field="kind"):
+    """Base of all records; a field this version does not know is refused like a record it does not know."""
+
+
+class RunStarted(Record, frozen=True, omit_defaults=False, tag="run-started"):
+    """The run exists; nothing was resolved or sent. The versions are always written: a default may change later."""
+
+    run_id: str
+    agent_id: str
+    message_id: str
+    max_steps: int
+    loop_version: int = LOOP_VERSION
+    format: int = FORMAT
+
+
+class Prepared(Record, frozen=True, tag="prepared"):
+    """The prompt is assembled: what the first model call will read."""
+
+    system: tuple[Turn, ...]
+    turns: tuple[Turn, ...]
+
+
+class ModelStarted(Record, frozen=True, tag="model-started"):
+    """A model call begins; without an outcome it is made again as the next attempt."""
+
+    step: int
+    attempt: int
+
+
+class DecidedCall(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """A call the model decided on, in its order."""
+
+    id: str
+    name: str
+
+
+class ModelEnded(Record, frozen=True, tag="model-ended"):
+    """A model call completed: its turn, its calls, what it cost."""
+
+    step: int
+    attempt: int
+    reason: FinishReason
+    turn: AssistantTurn
+    calls: tuple[DecidedCall, ...]
+    usage: Usage
+    metadata: StepMetadata
+    raw_reason: str | None = None
+    warnings: tuple[Json, ...] = ()
+
+
+class ModelFailed(Record, frozen=True, tag="model-failed"):
+    """A model call failed for good; what it had said is kept as a partial turn."""
+
+    step: int
+    attempt: int
+    error: ErrorInfo
+    partial: AssistantTurn
+    usage: Usage
+
+
+class Assessed(Record, frozen=True, tag="assessed"):
+    """Each open call has a verdict: `(call id, verdict)`."""
+
+    verdicts: tuple[tuple[str, Verdict], ...]
+
+
+class ToolStarted(Record, frozen=True, tag="tool-started"):
+    """Intent: stored before the body runs."""
+
+    call_id: str
+    attempt: int
+
+
+class ToolEnded(Record, frozen=True, tag="tool-ended"):
+    """A call has its outcome; `text` is what the model is told, `result` what the tool returned.
+
+    `attempt` is that of the intent it answers; a call that never ran (refused, declined) is answered with any.
+    """
+
+    call_id: str
+    attempt: int
+    outcome: ToolEnd
+    text: str
+    result: Json = None
+    error: ErrorInfo | None = None
+
+
+class Decision(Record, frozen=True, tag="decision"):
+    """Somebody answered a pending call."""
+
+    call_id: str
+    approved: bool
+    reason: str | None = None
+
+
+class StepJudged(Record, frozen=True, tag="step-judged"):
+    """The step is over: go on, or stop with this reason."""
+
+    step: int
+    go_on: bool
+    reason: FinishReason
+
+
+class AbortRequested(Record, frozen=True, tag="abort-requested"):
+    """Somebody stopped the run; `partial` is the turn that was being written."""
+
+    partial: AssistantTurn | None = None
+    usage: Usage | None = None
+
+
+class Parked(Record, frozen=True, tag="parked"):
+    """The run waits for decisions and holds nothing."""
+
+    call_ids: tuple[str, ...]
+
+
+class Finalised(Record, frozen=True, tag="finalised"):
+    """The result is fixed and saved; only the terminal chunk is missing."""
+
+    reason: FinishReason
+    error: ErrorInfo | None = None
+
+
+class Finished(Record, frozen=True, tag="finished"):
+    """The terminal chunk is in the log; nothing follows."""
+
+
+AnyRecord = (
+    RunStarted
+    | Prepared
+    | ModelStarted
+    | ModelEnded
+    | ModelFailed
+    | Assessed
+    | ToolStarted
+    | ToolEnded
+    | Decision
+    | StepJudged
+    | AbortRequested
+    | Parked
+    | Finalised
+    | Finished
+)
+
+_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def decode_record(raw: bytes) -> AnyRecord:
+    """The record that `raw` encodes.
+
+    Raises:
+        StoreError: `RECORD_UNKNOWN`: it is not a record of this format; a newer tenuto wrote it.
+    """
+    try:
+        record = _decoder.decode(raw)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _unknown() from error
+    if isinstance(record, RunStarted) and record.format != FORMAT:
+        raise _unknown()
+    return record
+
+
+def _unknown() -> StoreError:
+    message = f"Not a journal record of format {FORMAT}; update tenuto to the version that wrote it."
+    return StoreError(message, id="RECORD_UNKNOWN")

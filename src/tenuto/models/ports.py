@@ -1,0 +1,157 @@
+"""The port every model fills: a request in, batches of parts out.
+
+Invariant: a stream of parts ends with exactly one `Finish`, or it raises a `ModelError`; a stream that is cut off
+before the provider's own success marker raises. Parts keep the provider's order; each text, reasoning or tool-input
+id is opened, then filled, then closed, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from tenuto.core.abort import AbortSignal
+from tenuto.core.payloads import (
+    CustomPayload,
+    FilePayload,
+    Json,
+    ReasoningDeltaPayload,
+    ReasoningEndPayload,
+    ReasoningSignaturePayload,
+    ReasoningStartPayload,
+    RedactedReasoningPayload,
+    ResponseMetadataPayload,
+    SourcePayload,
+    TextDeltaPayload,
+    TextEndPayload,
+    TextStartPayload,
+    ToolCallPayload,
+    ToolInputDeltaPayload,
+    ToolInputEndPayload,
+    ToolInputStartPayload,
+    Usage,
+)
+from tenuto.messages.turns import Prompt, ProviderOptions
+
+ProviderReason = Literal["stop", "length", "content-filter", "tool-calls", "error", "other"]
+
+
+class RequestStart(Struct, frozen=True):
+    """First part of a stream: what was sent (`body`, without headers) and what the dialect could not honour."""
+
+    body: Json
+    warnings: tuple[Json, ...] = ()
+
+
+class Finish(Struct, frozen=True):
+    """Last part of a stream: the provider said so itself.
+
+    Attributes:
+        reason: Normalised; `other` for anything unknown.
+        raw_reason: The provider's own word.
+        usage: Of this call: the last value per field, never a sum over deltas.
+    """
+
+    reason: ProviderReason
+    usage: Usage
+    raw_reason: str | None = None
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+Part = (
+    RequestStart
+    | ResponseMetadataPayload
+    | TextStartPayload
+    | TextDeltaPayload
+    | TextEndPayload
+    | ReasoningStartPayload
+    | ReasoningDeltaPayload
+    | ReasoningEndPayload
+    | ReasoningSignaturePayload
+    | RedactedReasoningPayload
+    | SourcePayload
+    | FilePayload
+    | CustomPayload
+    | ToolInputStartPayload
+    | ToolInputDeltaPayload
+    | ToolInputEndPayload
+    | ToolCallPayload
+    | Finish
+)
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as a model sees it; `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    strict: bool | None = None
+
+
+class NamedTool(Struct, frozen=True):
+    """Force this tool."""
+
+    tool_name: str
+
+
+ToolChoice = Literal["auto", "none", "required"] | NamedTool
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True):
+    """Sampling and limits; None = the provider's default. `headers` go on the HTTP request."""
+
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    stop_sequences: tuple[str, ...] | None = None
+    seed: int | None = None
+    reasoning: str | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One model call.
+
+    Attributes:
+        prompt: System turns and history; its caches make a long history cheap to send again.
+        tools: In the order they are offered; the same tuple object on every step unless the tools changed.
+        abort: The model stops reading when it fires; the loop also cancels the task.
+    """
+
+    prompt: Prompt
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: ToolChoice = "auto"
+    settings: ModelSettings = ModelSettings()
+    provider_options: ProviderOptions | None = None
+    abort: AbortSignal | None = None
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Anything that streams an answer; pass your own as `model=`."""
+
+    @property
+    def provider(self) -> str:
+        """The provider's name, the part before the slash in `provider/model`."""
+        ...
+
+    @property
+    def model_id(self) -> str:
+        """The model's name at that provider."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[Part]]:
+        """Stream the answer, a batch of parts for each read of the transport.
+
+        Closing the iterator early releases the connection.
+
+        Raises:
+            ModelError: The call failed, at once or in the middle.
+        """
+        ...

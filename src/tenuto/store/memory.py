@@ -1,0 +1,419 @@
+"""The store in memory: fast, thread-safe, gone with the process.
+
+Invariant: every call holds one lock for its whole transaction and checks before it changes anything, so it is atomic
+and isolated. What is kept is a copy, and so is what is given out. Runs that are not durable keep their row only (the
+last `keep_finished` of them), as in every store. Epochs come from one counter, so a lease nobody holds can be dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenuto.core import codec
+from tenuto.core.clock import Clock, SystemClock
+from tenuto.core.errors import StaleLease, StoreError
+from tenuto.core.events import Event
+from tenuto.store.ports import (
+    LEASE_SECONDS,
+    TERMINAL_STATUS,
+    AbortRequest,
+    Committed,
+    Decide,
+    EffectRow,
+    Fence,
+    HeldBy,
+    Inbox,
+    PendingCall,
+    Post,
+    Posted,
+    RunRow,
+    RunStatus,
+    Scope,
+    Versioned,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tenuto.core.payloads import ErrorInfo
+
+_S = TypeVar("_S", bound=Struct)
+
+
+class _Lease(Struct, frozen=True):
+    """Who holds a scope (`held`), or for whom it is reserved."""
+
+    owner: str
+    epoch: int
+    expires_at: float
+    held: bool = True
+
+
+class _Log(Struct):
+    """What is stored of one run beside its row; the counts also run for what was forgotten."""
+
+    seq: int = 0
+    events: int = 0
+    kept_records: list[bytes] = []
+    kept_events: list[bytes] = []
+    pending: dict[str, PendingCall] = {}
+
+
+class _Gate:
+    """The lock of an open store."""
+
+    __slots__ = ("_lock", "closed")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.closed = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self.closed:
+            self._lock.release()
+            message = "This store is closed; open a new one."
+            raise StoreError(message, id="STORE_CLOSED")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+
+class InMemoryStore:
+    """A `RunStore` for plain agents and tests.
+
+    Args:
+        clock: The store's time.
+        lease_seconds: How long a claim holds without renewal.
+        keep_finished: How many rows of finished runs that are not durable are kept.
+    """
+
+    def __init__(
+        self, *, clock: Clock | None = None, lease_seconds: float = LEASE_SECONDS, keep_finished: int = 1_000
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._lease_seconds = lease_seconds
+        self._keep_finished = keep_finished
+        self._gate = _Gate()
+        self._epoch = 0
+        self._runs: dict[str, RunRow] = {}
+        self._logs: dict[str, _Log] = {}
+        self._leases: dict[Scope, _Lease] = {}
+        self._running: dict[Scope, str] = {}
+        self._forgettable: OrderedDict[str, None] = OrderedDict()
+        self._posts: dict[Scope | str, dict[str, Post]] = {}
+        self._effects: dict[str, EffectRow] = {}
+        self._rows: dict[tuple[str, str], Versioned] = {}
+
+    # -- the owner ---------------------------------------------------------------------------------------------
+
+    async def claim(
+        self, scope: Scope, owner: str, *, run: RunRow | None = None, expect: RunStatus | None = None
+    ) -> Fence | HeldBy:
+        """See `RunStore.claim`."""
+        with self._gate:
+            now = self._clock.now()
+            lease = self._leases.get(scope)
+            if lease is not None and lease.owner != owner and now < lease.expires_at:
+                return HeldBy(scope, lease.owner, lease.epoch, lease.expires_at)
+            self._check_run(scope, run, expect)
+            self._epoch += 1
+            self._leases[scope] = _Lease(owner, self._epoch, now + self._lease_seconds)
+            unfinished = self._settle(scope, None if run is None else run.run_id)
+            if run is not None and unfinished is None:
+                self._start(run, now)
+            return Fence(scope, self._epoch, owner, unfinished)
+
+    async def renew(self, fence: Fence) -> bool:
+        """See `RunStore.renew`."""
+        with self._gate:
+            if not self._holds(fence):
+                return False
+            self._leases[fence.scope] = _Lease(fence.owner, fence.epoch, self._clock.now() + self._lease_seconds)
+            return True
+
+    async def release(self, fence: Fence, *, handover: str | None = None) -> None:
+        """See `RunStore.release`."""
+        with self._gate:
+            if not self._holds(fence):
+                return
+            if handover is None:
+                del self._leases[fence.scope]
+                return
+            until = self._clock.now() + self._lease_seconds
+            self._leases[fence.scope] = _Lease(handover, fence.epoch, until, held=False)
+
+    async def commit(self, fence: Fence, write: Write) -> Committed:
+        """See `RunStore.commit`."""
+        with self._gate:
+            if not self._holds(fence):
+                raise _stale(fence)
+            row, log = self._open_run(fence, write)
+            _check_order(write, log)
+            self._check_effects(write)
+            pending = [_copy(call) for call in write.pending]
+            effects = [_copy(effect) for effect in write.effects]
+            error = None if write.error is None else _copy(write.error)
+            if row.durable:
+                records = [_encode(record) for record in write.records]
+                events = [_encode(event.chunk) for event in write.events]
+                log.kept_records.extend(records)
+                log.kept_events.extend(events)
+            log.seq += len(write.records)
+            log.events += len(write.events)
+            log.pending.update((call.call_id, call) for call in pending)
+            self._effects.update((effect.key, effect) for effect in effects)
+            if write.status is not None:
+                self._set_status(row, write.status, write.reason, error)
+            return Committed(log.seq, log.events)
+
+    # -- anyone ------------------------------------------------------------------------------------------------
+
+    async def post(self, item: Post) -> Posted:
+        """See `RunStore.post`."""
+        with self._gate:
+            target, key = _address(item)
+            copy = _copy(item)
+            queue = self._posts.get(target, {})
+            if (known := queue.get(key)) is not None:
+                place = list(queue).index(key)
+                return Posted("duplicate" if known == copy else "conflict", place)
+            if not self._decidable(item):
+                return Posted("conflict")
+            self._posts.setdefault(target, queue)[key] = copy
+            return Posted("stored", len(queue) - 1)
+
+    async def swap(self, row: Versioned, expect: int) -> bool:
+        """See `RunStore.swap`."""
+        with self._gate:
+            known = self._rows.get((row.kind, row.key))
+            if (0 if known is None else known.version) != expect:
+                return False
+            self._rows[row.kind, row.key] = replace(_copy(row), version=expect + 1)
+            return True
+
+    # -- reads -------------------------------------------------------------------------------------------------
+
+    async def run(self, run_id: str, *, resource: str | None) -> RunRow | None:
+        """See `RunStore.run`."""
+        with self._gate:
+            row = self._runs.get(run_id)
+            return _shown(row) if row is not None and row.resource_id == resource else None
+
+    async def runs(self, *, resource: str | None, status: RunStatus | None = None, limit: int = 100) -> list[RunRow]:
+        """See `RunStore.runs`."""
+        with self._gate:
+            found = (
+                _shown(row)
+                for row in reversed(self._runs.values())
+                if row.resource_id == resource and status in (None, row.status)
+            )
+            return list(islice(found, max(limit, 0)))
+
+    async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
+        """See `RunStore.records`."""
+        with self._gate:
+            return list(self._owned_log(run_id, resource).kept_records)
+
+    async def events(
+        self, run_id: str, *, resource: str | None, start: int = 0, limit: int | None = None
+    ) -> list[Event]:
+        """See `RunStore.events`."""
+        with self._gate:
+            kept = self._owned_log(run_id, resource).kept_events
+            first = max(start, 0)
+            asked = kept[first : None if limit is None else first + max(limit, 0)]
+        return [Event(index, codec.decode_chunk(raw)) for index, raw in enumerate(asked, first)]
+
+    async def pending(self, run_id: str, *, resource: str | None) -> list[PendingCall]:
+        """See `RunStore.pending`."""
+        with self._gate:
+            return [_copy(call) for call in self._owned_log(run_id, resource).pending.values() if not call.closed]
+
+    async def effect(self, key: str) -> EffectRow | None:
+        """See `RunStore.effect`."""
+        with self._gate:
+            known = self._effects.get(key)
+            return None if known is None else _copy(known)
+
+    async def posts(self, target: Scope | str) -> list[Post]:
+        """See `RunStore.posts`."""
+        with self._gate:
+            return [_copy(item) for item in self._posts.get(target, {}).values()]
+
+    async def versioned(self, kind: str, key: str) -> Versioned | None:
+        """See `RunStore.versioned`."""
+        with self._gate:
+            known = self._rows.get((kind, key))
+            return None if known is None else _copy(known)
+
+    async def aclose(self) -> None:
+        """See `RunStore.aclose`."""
+        self._gate.closed = True
+
+    # -- parts of a transaction, all under the lock --------------------------------------------------------------
+
+    def _holds(self, fence: Fence) -> bool:
+        lease = self._leases.get(fence.scope)
+        return lease is not None and lease.held and lease.epoch == fence.epoch
+
+    def _check_run(self, scope: Scope, run: RunRow | None, expect: RunStatus | None) -> None:
+        if run is None:
+            return
+        if run.scope != scope:
+            raise _elsewhere(run.run_id, scope)
+        known = self._runs.get(run.run_id)
+        if expect is None and known is not None:
+            message = f"There is a run {run.run_id!r} already; take another run_id."
+            raise StoreError(message, id="RUN_EXISTS", category="USER")
+        if expect is not None:
+            mine = known is not None and (known.scope, known.resource_id) == (scope, run.resource_id)
+            status = known.status if known is not None and mine else None
+            if status != expect or status in TERMINAL_STATUS:
+                raise _status_changed(run.run_id, status, expect)
+
+    def _settle(self, scope: Scope, claiming: str | None) -> str | None:
+        left = self._running.get(scope)
+        if left is None or left == claiming:
+            return None
+        row = self._runs[left]
+        if row.durable:
+            return left
+        self._set_status(row, "interrupted", None, None)
+        return None
+
+    def _start(self, run: RunRow, now: float) -> None:
+        known = self._runs.get(run.run_id)
+        if known is None:
+            row = _shown(replace(run, root_id=run.root_id or run.run_id))
+            row = replace(row, created_at=now if run.created_at is None else run.created_at)
+            self._logs[run.run_id] = _Log()
+        else:
+            row = replace(known, loop_version=run.loop_version)
+        self._runs[run.run_id] = replace(row, status="running", reason=None, error=None, updated_at=now)
+        self._running[run.scope] = run.run_id
+
+    def _open_run(self, fence: Fence, write: Write) -> tuple[RunRow, _Log]:
+        run_id = write.run_id
+        row = self._runs.get(run_id)
+        if row is not None and row.scope != fence.scope:
+            raise _elsewhere(run_id, fence.scope)
+        if row is None or row.status in TERMINAL_STATUS:
+            message = f"Run {run_id!r} is {'unknown' if row is None else row.status}; nothing can be added to it."
+            raise StoreError(message, id="RUN_NOT_OPEN")
+        if write.status == "running" != row.status:
+            raise _status_changed(run_id, row.status, "running")
+        if {part.run_id for part in (*write.pending, *write.effects)} - {run_id}:
+            message = f"A write of run {run_id!r} holds calls or effects of another run; commit them there."
+            raise StoreError(message, id="WRITE_MIXES_RUNS")
+        return row, self._logs[run_id]
+
+    def _check_effects(self, write: Write) -> None:
+        for effect in write.effects:
+            known = self._effects.get(effect.key)
+            if known is None or effect.status != "intended" or known.status not in {"intended", "ok"}:
+                continue
+            if (known.run_id, known.call_id) != (effect.run_id, effect.call_id):
+                by = f"call {known.call_id!r} of run {known.run_id!r}"
+                message = f"The effect {effect.key!r} is {known.status} by {by}; take its outcome, or settle it first."
+                raise StoreError(message, id="EFFECT_TAKEN")
+
+    def _set_status(self, row: RunRow, status: RunStatus, reason: str | None, error: ErrorInfo | None) -> None:
+        now = self._clock.now()
+        self._runs[row.run_id] = replace(row, status=status, reason=reason, error=error, updated_at=now)
+        if status != "running" and self._running.get(row.scope) == row.run_id:
+            del self._running[row.scope]
+        if status not in TERMINAL_STATUS:
+            return
+        self._logs[row.run_id].pending.clear()
+        if not row.durable:
+            self._forget(row.run_id)
+
+    def _forget(self, run_id: str) -> None:
+        del self._logs[run_id]
+        self._forgettable[run_id] = None
+        while len(self._forgettable) > self._keep_finished:
+            oldest, _ = self._forgettable.popitem(last=False)
+            del self._runs[oldest]
+            self._posts.pop(oldest, None)
+
+    def _owned_log(self, run_id: str, resource: str | None) -> _Log:
+        row = self._runs.get(run_id)
+        log = self._logs.get(run_id)
+        return _Log() if row is None or log is None or row.resource_id != resource else log
+
+    def _decidable(self, item: Post) -> bool:
+        if isinstance(item, Inbox):
+            return True
+        row = self._runs.get(item.run_id)
+        if row is None or row.status in TERMINAL_STATUS:
+            return False
+        if isinstance(item, AbortRequest):
+            return True
+        call = self._logs[item.run_id].pending.get(item.call_id)
+        asked = None if call is None or call.closed else (call.args_hash, call.attempt)
+        return asked == (item.args_hash, item.attempt)
+
+
+def _encode(value: object) -> bytes:
+    try:
+        return codec.encode(value)
+    except TypeError as error:
+        raise StoreError(f"Nothing was stored: {error}", id="STORE_NOT_JSON", category="USER") from error
+
+
+def _copy(value: _S) -> _S:
+    return msgspec.json.decode(_encode(value), type=type(value))
+
+
+def _shown(row: RunRow) -> RunRow:
+    return row if row.error is None else replace(row, error=_copy(row.error))
+
+
+def _address(item: Post) -> tuple[Scope | str, str]:
+    match item:
+        case Inbox():
+            return item.scope, item.id
+        case Decide():
+            return item.run_id, f"decide {item.attempt} {item.call_id}"
+        case AbortRequest():
+            return item.run_id, "abort"
+
+
+def _check_order(write: Write, log: _Log) -> None:
+    if write.records and write.first_seq != log.seq:
+        message = f"Run {write.run_id!r} has {log.seq} records; these would start at {write.first_seq}."
+        raise StoreError(message, id="STORE_OUT_OF_ORDER")
+    for place, event in enumerate(write.events, log.events):
+        if event.index != place:
+            message = f"Run {write.run_id!r} has no event {place}; the event given is {event.index}."
+            raise StoreError(message, id="STORE_OUT_OF_ORDER")
+
+
+def _stale(fence: Fence) -> StaleLease:
+    message = (
+        f"Epoch {fence.epoch} of {fence.scope.kind} {fence.scope.id!r} is over: released, or claimed by another owner."
+    )
+    return StaleLease(message, details={"scope": fence.scope.id, "epoch": fence.epoch})
+
+
+def _elsewhere(run_id: str, scope: Scope) -> StoreError:
+    message = f"Run {run_id!r} does not write to {scope.kind} {scope.id!r}; claim the scope of its row."
+    return StoreError(message, id="RUN_NOT_IN_SCOPE")
+
+
+def _status_changed(run_id: str, status: RunStatus | None, expect: RunStatus) -> StoreError:
+    message = (
+        f"Run {run_id!r} is {status or 'unknown'}; only a suspended or running one can go on, and {expect} was asked."
+    )
+    return StoreError(message, id="RUN_STATUS_CHANGED", details={"status": status})
