@@ -1,0 +1,25 @@
+"""All errors tenuto raises, in one place to import from."""
+
+from tenuto.core.errors import (
+    ConfigurationError,
+    ModelError,
+    ModelHTTPError,
+    OutputInvalid,
+    RunError,
+    StaleLease,
+    StoreError,
+    TenutoError,
+    ToolError,
+)
+
+__all__ = [
+    "ConfigurationError",
+    "ModelError",
+    "ModelHTTPError",
+    "OutputInvalid",
+    "RunError",
+    "StaleLease",
+    "StoreError",
+    "TenutoError",
+    "ToolError",
+]

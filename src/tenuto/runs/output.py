@@ -1,0 +1,287 @@
+"""`RunOutput`: what a run has streamed so far, for any number of readers, early, late or none.
+
+Invariant: readers replay one shared buffer from its start and then follow it; none of them drives the run, holds it
+up or ends it. Once the terminal chunk is in the buffer nothing is added to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
+
+from tenuto.core.chunks import AnyChunk, File, ReasoningDelta, Source, TextDelta, ToolCall, ToolResult
+from tenuto.core.errors import RunError, TenutoError
+from tenuto.core.payloads import FinishReason, Json, Usage
+from tenuto.runs.result import Response, Result, failure_of, stream_text
+from tenuto.steps.results import RequestInfo, StepResult
+from tenuto.store.ports import RunStatus
+
+OutputT = TypeVar("OutputT", default=str)
+T = TypeVar("T")
+
+_log = logging.getLogger("tenuto")
+
+
+class Later(Generic[T]):
+    """A field of the result that is there once the run has ended: `await stream.text`, any number of times."""
+
+    __slots__ = ("_wait",)
+
+    def __init__(self, wait: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._wait = wait
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._wait().__await__()
+
+
+class RunOutput(Generic[OutputT]):
+    """A running or finished run, as its readers see it.
+
+    Leaving it (breaking out of a loop, dropping it, closing the `async with`) detaches; the run goes on and ends by
+    itself. Only `abort()` or the call's `abort_signal` stops it.
+    """
+
+    def __init__(self, run_id: str, message_id: str, abort: Callable[[object], None]) -> None:
+        self.run_id: str = run_id
+        self.message_id: str = message_id
+        self.status: RunStatus = "running"
+        self._abort = abort
+        self._chunks: list[AnyChunk] = []
+        self._ended: bool = False
+        self._result: Result[OutputT] | None = None
+        self._failure: BaseException | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._on_chunk: Callable[[AnyChunk], object] | None = None
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    @property
+    def full_stream(self) -> AsyncIterator[AnyChunk]:
+        """A reader of all chunks: those that are there, then each as it comes. Every access is a new reader."""
+        return self._read()
+
+    @property
+    def text_stream(self) -> AsyncIterator[str]:
+        """A reader of the answer's text, piece by piece."""
+        return self._read_text()
+
+    def __aiter__(self) -> AsyncIterator[AnyChunk]:
+        return self._read()
+
+    async def read_from(self, place: int) -> list[AnyChunk]:
+        """The chunks from `place` on, at least one unless the run has ended there; for readers that take batches."""
+        while place >= len(self._chunks) and not self._ended:
+            await self._next()
+        return self._chunks[place:]
+
+    async def get_full_output(self) -> Result[OutputT]:
+        """Wait for the end; the whole result, also of a failed run (`finish_reason` `error`, `error` set)."""
+        await self._until_ended()
+        if self._result is None:
+            raise self._failure or _lost(self.run_id)
+        return self._result
+
+    async def consume_stream(self, on_error: Callable[[BaseException], object] | None = None) -> None:
+        """Wait for the end without looking at the chunks; any number of times.
+
+        Args:
+            on_error: Gets the error of a failed run; without it a failure is not reported here.
+        """
+        await self._until_ended()
+        if self._failure is not None and on_error is not None:
+            on_error(self._failure)
+
+    def abort(self, reason: object = None) -> None:
+        """Stop the run: its model call ends at once, its tools get `abort_grace` seconds. From the run's own loop."""
+        self._abort(reason)
+
+    # -- the result, field by field; each raises what the run failed with --------------------------------------------
+
+    @property
+    def text(self) -> Later[str]:
+        """The last step's text if the run used tools, else all text; `result.text` is always all text."""
+        return self._later(stream_text)
+
+    @property
+    def reasoning(self) -> Later[tuple[ReasoningDelta, ...]]:
+        """Reasoning chunks of the whole run, one per part."""
+        return self._later(lambda result: result.reasoning)
+
+    @property
+    def reasoning_text(self) -> Later[str | None]:
+        """All reasoning, joined; None when there was none."""
+        return self._later(lambda result: result.reasoning_text)
+
+    @property
+    def tool_calls(self) -> Later[tuple[ToolCall, ...]]:
+        """Calls of the whole run."""
+        return self._later(lambda result: result.tool_calls)
+
+    @property
+    def tool_results(self) -> Later[tuple[ToolResult, ...]]:
+        """Results of the whole run, failed ones included."""
+        return self._later(lambda result: result.tool_results)
+
+    @property
+    def sources(self) -> Later[tuple[Source, ...]]:
+        """Sources of the whole run."""
+        return self._later(lambda result: result.sources)
+
+    @property
+    def files(self) -> Later[tuple[File, ...]]:
+        """Files of the whole run."""
+        return self._later(lambda result: result.files)
+
+    @property
+    def steps(self) -> Later[tuple[StepResult, ...]]:
+        """The steps."""
+        return self._later(lambda result: result.steps)
+
+    @property
+    def finish_reason(self) -> Later[FinishReason]:
+        """Why the run ended."""
+        return self._later(lambda result: result.finish_reason)
+
+    @property
+    def usage(self) -> Later[Usage]:
+        """Tokens of the whole run."""
+        return self._later(lambda result: result.usage)
+
+    @property
+    def total_usage(self) -> Later[Usage]:
+        """The same as `usage`."""
+        return self.usage
+
+    @property
+    def warnings(self) -> Later[tuple[Json, ...]]:
+        """What the provider or the dialect warned of in the last step."""
+        return self._later(lambda result: result.warnings)
+
+    @property
+    def request(self) -> Later[RequestInfo]:
+        """The last request."""
+        return self._later(lambda result: result.request)
+
+    @property
+    def response(self) -> Later[Response]:
+        """The last response, and the run's own messages."""
+        return self._later(lambda result: result.response)
+
+    @property
+    def provider_metadata(self) -> Later[Any]:
+        """The provider's metadata of the last step."""
+        return self._later(lambda result: result.provider_metadata)
+
+    @property
+    def object(self) -> Later[OutputT]:
+        """The structured output; raises `OutputInvalid` when none was asked for."""
+        return self._later(lambda result: result.object)
+
+    @property
+    def error(self) -> TenutoError | None:
+        """Why the run failed; None while it runs and when it did not fail."""
+        return None if self._result is None else self._result.error
+
+    # -- writing, by the driver --------------------------------------------------------------------------------------
+
+    def watch(self, on_chunk: Callable[[AnyChunk], object] | None) -> None:
+        """Set the call's `on_chunk`."""
+        self._on_chunk = on_chunk
+
+    def show(self, chunks: Sequence[AnyChunk]) -> Coroutine[Any, Any, None] | None:
+        """Let readers see `chunks`; returns what is to be awaited when a callback wants them too."""
+        self._chunks.extend(chunks)
+        if self._waiters:
+            self._wake()
+        return None if self._on_chunk is None else self._tell(chunks, self._on_chunk)
+
+    def end(self, result: Result[OutputT], status: RunStatus) -> None:
+        """The run has ended; `result` is final."""
+        self._result = result
+        self._failure = failure_of(result)
+        self._close(status)
+
+    def fail(self, error: BaseException) -> None:
+        """The driver itself failed: there is no result."""
+        self._failure = error
+        self._close("failed")
+
+    def _close(self, status: RunStatus) -> None:
+        self.status = status
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _tell(self, chunks: Sequence[AnyChunk], on_chunk: Callable[[AnyChunk], object]) -> None:
+        for chunk in chunks:
+            try:
+                told = on_chunk(chunk)
+                if inspect.isawaitable(told):
+                    await told
+            except Exception:  # noqa: BLE001 - a user's function
+                _log.exception("The callback on_chunk failed; the run goes on.")
+
+    # -- readers -----------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> AsyncIterator[AnyChunk]:
+        chunks = self._chunks
+        place = 0
+        while True:
+            while place < len(chunks):
+                yield chunks[place]
+                place += 1
+            if self._ended:
+                return
+            await self._next()
+
+    async def _read_text(self) -> AsyncIterator[str]:
+        chunks = self._chunks
+        place = 0
+        while True:
+            while place < len(chunks):
+                chunk = chunks[place]
+                place += 1
+                if type(chunk) is TextDelta:
+                    yield chunk.payload.text
+            if self._ended:
+                return
+            await self._next()
+
+    async def _next(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    async def _until_ended(self) -> None:
+        while not self._ended:
+            await self._next()
+
+    def _later(self, pick: Callable[[Result[OutputT]], T]) -> Later[T]:
+        async def wait() -> T:
+            await self._until_ended()
+            if self._failure is not None:
+                raise self._failure
+            if self._result is None:
+                raise _lost(self.run_id)
+            return pick(self._result)
+
+        return Later(wait)
+
+
+def _lost(run_id: str) -> RunError:
+    message = f"Run {run_id!r} ended without a result in this process."
+    return RunError(message, id="RUN_RESULT_LOST")

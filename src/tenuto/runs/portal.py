@@ -1,0 +1,82 @@
+"""The portal: one background event loop per process that the sync twins run on.
+
+Invariant: the loop lives as long as the process, so clients bound to it stay usable from call to call; a fork starts
+a new one. Works where a loop is running already (Jupyter), since it never touches the caller's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Portal:
+    """Runs coroutines on its own loop, from any thread."""
+
+    _lock = threading.Lock()
+    _current: Portal | None = None
+
+    def __init__(self) -> None:
+        self.pid: int = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="tenuto portal", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def current(cls) -> Portal:
+        """The process's portal, started at the first call."""
+        with cls._lock:
+            portal = cls._current
+            if portal is None or portal.pid != os.getpid():
+                portal = cls._current = cls()
+            return portal
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` with the caller's context variables and wait for it.
+
+        An interruption of the wait (Ctrl-C) cancels the work, waits for its end and is raised.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            message = "A sync method was called on tenuto's own event loop and would wait for itself; await its twin."
+            raise RuntimeError(message)
+        done: Future[T] = Future()
+        started: Future[asyncio.Task[T]] = Future()
+        context = contextvars.copy_context()
+        self._loop.call_soon_threadsafe(lambda: started.set_result(self._start(work, done)), context=context)
+        try:
+            return done.result()
+        except KeyboardInterrupt:
+            task = started.result()
+            self._loop.call_soon_threadsafe(task.cancel)
+            _join(done)
+            raise
+
+    def _start(self, work: Coroutine[Any, Any, T], done: Future[T]) -> asyncio.Task[T]:
+        task = self._loop.create_task(work)
+        task.add_done_callback(lambda ended: _deliver(ended, done))
+        return task
+
+
+def _deliver(task: asyncio.Task[T], done: Future[T]) -> None:
+    if task.cancelled():
+        done.cancel()
+        done.set_running_or_notify_cancel()
+    elif (error := task.exception()) is not None:
+        done.set_exception(error)
+    else:
+        done.set_result(task.result())
+
+
+def _join(done: Future[Any]) -> None:
+    try:
+        done.exception()
+    except BaseException:  # noqa: BLE001 - the interruption is what is raised
+        return

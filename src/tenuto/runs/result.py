@@ -1,0 +1,154 @@
+"""The result of a run: what `generate()` returns and what `stream()` has gathered at its end.
+
+Invariant: a value, complete when it is made; `text` is the text of all steps, `usage` the sum over all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic, cast
+
+from msgspec import Struct
+from typing_extensions import TypeVar
+
+from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResult
+from tenuto.core.errors import OutputInvalid, TenutoError
+from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
+from tenuto.messages.convert import to_turns
+from tenuto.messages.stored import Content, Message, StepStartPart, timestamp
+from tenuto.messages.turns import Turn
+from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
+from tenuto.steps.run import Run
+
+OutputT = TypeVar("OutputT", default=str)
+
+
+class Response(Struct, frozen=True, rename=wire_name):
+    """The last provider answer of the run, and the run's own messages.
+
+    Attributes:
+        messages: As turns: what the model said and what it was told.
+        db_messages: The same in stored form.
+    """
+
+    id: str | None
+    timestamp: int | None
+    model_id: str | None
+    headers: Mapping[str, str] | None
+    messages: tuple[Turn, ...]
+    db_messages: tuple[Message, ...]
+
+
+class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
+    """What a run produced.
+
+    Attributes:
+        text: All steps' text, joined; on an abort or a failure, what had been said so far.
+        tool_calls: Chunks, over the whole run; also calls that were never answered.
+        tool_results: Chunks, in call order; a failed call has `payload.is_error` and the text the model was given.
+        usage: Sum over the steps; `total_usage` is the same.
+        finish_reason: `stop`, `length`, `content-filter`, `tool-calls` (the step limit ended it), `error`, `aborted`
+            or `other`.
+        messages: Every message of the run that is not a system message, oldest first; give them back, with a new one,
+            to go on with the conversation.
+        error: Why the run failed, else None.
+    """
+
+    run_id: str
+    text: str
+    steps: tuple[StepResult, ...]
+    tool_calls: tuple[ToolCall, ...]
+    tool_results: tuple[ToolResult, ...]
+    usage: Usage
+    finish_reason: FinishReason
+    reasoning: tuple[ReasoningDelta, ...]
+    sources: tuple[Source, ...]
+    files: tuple[File, ...]
+    warnings: tuple[Json, ...]
+    request: RequestInfo
+    response: Response
+    provider_metadata: Mapping[str, Any] | None
+    messages: tuple[Message, ...]
+    error: TenutoError | None = None
+
+    @property
+    def total_usage(self) -> Usage:
+        """The same as `usage`."""
+        return self.usage
+
+    @property
+    def reasoning_text(self) -> str | None:
+        """All reasoning, joined; None when there was none."""
+        return "".join(chunk.payload.text for chunk in self.reasoning) or None
+
+    @property
+    def object(self) -> OutputT:
+        """The structured output.
+
+        Raises:
+            OutputInvalid: There is none: the run was not asked for one.
+        """
+        message = f"Run {self.run_id!r} has no structured output: none was asked for."
+        raise OutputInvalid(message, id="STRUCTURED_OUTPUT_ABSENT", category="USER")
+
+    @property
+    def object_or_none(self) -> OutputT | None:
+        """The structured output, None when there is none."""
+        return None
+
+
+def build_result(run: Run, reason: FinishReason) -> Result[Any]:
+    """The result of `run`, which ended with `reason`."""
+    steps = tuple(run.steps)
+    last = steps[-1] if steps else None
+    answer = _answer(run)
+    own = () if answer is None else (answer,)
+    return Result(
+        run_id=run.run_id,
+        text="".join(step.text for step in steps),
+        steps=steps,
+        tool_calls=tuple(chunk for step in steps for chunk in step.tool_calls),
+        tool_results=tuple(chunk for step in steps for chunk in step.tool_results),
+        usage=run.usage,
+        finish_reason=reason,
+        reasoning=tuple(chunk for step in steps for chunk in step.reasoning),
+        sources=tuple(chunk for step in steps for chunk in step.sources),
+        files=tuple(chunk for step in steps for chunk in step.files),
+        warnings=() if last is None else last.warnings,
+        request=RequestInfo() if last is None else last.request,
+        response=_response(ResponseInfo() if last is None else last.response, own),
+        provider_metadata=None if last is None else last.provider_metadata,
+        messages=tuple(m for m in (*run.context, *run.input, *own) if m.role != "system"),
+        error=run.error,
+    )
+
+
+def _response(said: ResponseInfo, own: tuple[Message, ...]) -> Response:
+    return Response(said.id, said.timestamp, said.model_id, said.headers, tuple(to_turns(own)), own)
+
+
+def _answer(run: Run) -> Message | None:
+    """The one assistant message that holds the whole response; None when nothing was said."""
+    if all(isinstance(part, StepStartPart) for part in run.parts):
+        return None
+    at = timestamp(run.clock.now())
+    known = [message.created_at for message in (*run.context, *run.input)]
+    model = run.model
+    metadata = None if model is None else {"modelId": model.model_id, "provider": model.provider}
+    content = Content(tuple(run.parts), metadata=metadata)
+    return Message(run.message_id, "assistant", max([at, *known]), content)
+
+
+def stream_text(result: Result[Any]) -> str:
+    """What `await stream.text` gives: the last step's text when tools were used, else all of it."""
+    if result.steps and any(step.tool_calls for step in result.steps):
+        return result.steps[-1].text
+    return result.text
+
+
+def failure_of(result: Result[Any]) -> TenutoError | None:
+    """The error `generate()` raises for `result`, carrying it."""
+    error = result.error
+    if error is not None:
+        error.result = cast("Any", result)
+    return error

@@ -1,0 +1,1 @@
+"""What a driver executes: one module per command of the machine."""

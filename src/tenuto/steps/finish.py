@@ -1,0 +1,96 @@
+"""Executes `Finalise` and `Finish`: closes what is open, fixes the result, writes the terminal chunk.
+
+Invariant: every run that got past its claim ends with exactly one terminal chunk and one final status, in the same
+transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tenuto.core import chunks as c
+from tenuto.core import payloads as p
+from tenuto.machine.records import AbortRequested, Finalised, Finished
+from tenuto.machine.state import CLOSED
+from tenuto.messages.stored import ErrorPart, ErrorText
+from tenuto.steps.callbacks import call_back
+from tenuto.steps.failure import MESSAGE_LIMIT, error_info
+from tenuto.steps.judge import close_step
+from tenuto.steps.results import AbortEvent, StepResult
+from tenuto.steps.tool_step import aborted_error
+from tenuto.store.ports import RunStatus
+
+if TYPE_CHECKING:
+    from tenuto.machine.commands import Finalise
+    from tenuto.steps.ports import RunLog
+    from tenuto.steps.run import Run
+
+STATUS: Mapping[p.FinishReason, RunStatus] = {"aborted": "canceled", "error": "failed"}
+"""How a run's reason maps to its status; anything else is a success."""
+
+
+async def record_abort(run: Run, log: RunLog) -> None:
+    """Record that somebody stopped the run, with the turn that was being written."""
+    draft = run.draft
+    await log.commit(AbortRequested(None if draft is None else draft.turn, None if draft is None else draft.usage))
+
+
+async def finalise(run: Run, log: RunLog, command: Finalise) -> None:
+    """Close open calls and record the reason; on an abort show `abort`, then call `on_abort`."""
+    chunks: list[c.AnyChunk] = []
+    completed = tuple(run.steps)
+    if command.reason == "aborted":
+        chunks = [*_open_calls(run, log), c.Abort(run.run_id, "AGENT", p.AbortPayload())]
+    text = _close_draft(run, log, command.reason)
+    error = None if run.error is None else error_info(run.error)
+    await log.commit(Finalised(command.reason, error), chunks=chunks)
+    if command.reason == "aborted":
+        await call_back(run.options.on_abort, AbortEvent(completed, text), "on_abort")
+
+
+def _open_calls(run: Run, log: RunLog) -> list[c.AnyChunk]:
+    draft = run.draft
+    if draft is None:
+        return []
+    left = {call.id for call in log.state.calls if call.status not in CLOSED}
+    return [
+        c.ToolError(
+            run.run_id, "AGENT", p.ToolErrorPayload(call.tool_call_id, call.tool_name, aborted_error(), call.args)
+        )
+        for call in draft.turn.calls
+        if call.tool_call_id in left
+    ]
+
+
+def _close_draft(run: Run, log: RunLog, reason: p.FinishReason) -> str:
+    """Keep what an unfinished or failed step said as a step of its own; returns its text."""
+    draft = run.draft
+    text = ""
+    if draft is not None:
+        draft.reason = reason
+        text = draft.turn.text
+        close_step(run, draft, log.state.step)
+    if run.error is not None:
+        run.parts.append(ErrorPart(ErrorText(type(run.error).__name__, str(run.error)[:MESSAGE_LIMIT])))
+    return text
+
+
+async def finish(run: Run, log: RunLog) -> None:
+    """Write the `finish` chunk and the final status in one transaction."""
+    reason = log.state.reason
+    last = run.steps[-1] if run.steps else None
+    payload = p.FinishPayload(
+        run.message_id,
+        p.StepOutcome("abort" if reason == "aborted" else reason, False, last.warnings if last else ()),
+        p.StepOutput("".join(step.text for step in run.steps), (), run.usage),
+        p.StepMetadata() if last is None else _metadata(last),
+    )
+    chunk = c.Finish(run.run_id, "AGENT", payload)
+    error = None if run.error is None else error_info(run.error)
+    await log.commit(Finished(), chunks=[chunk], status=STATUS.get(reason, "success"), error=error)
+
+
+def _metadata(step: StepResult) -> p.StepMetadata:
+    said = step.response
+    return p.StepMetadata(said.id, said.timestamp, said.model_id, said.headers, step.provider_metadata)

@@ -1,0 +1,190 @@
+"""Executes `CallModel`: one model call, streamed into the log as it comes.
+
+Invariant: the call has exactly one outcome in the journal: ended, failed, or cut short by an abort. What the model
+said before a failure is kept as partial, never as an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
+
+from tenuto.core import chunks as c
+from tenuto.core import payloads as p
+from tenuto.core.errors import ModelError, TenutoError
+from tenuto.machine.records import DecidedCall, ModelEnded, ModelFailed, ModelStarted
+from tenuto.models.ports import Finish, ModelRequest, RequestStart
+from tenuto.steps.callbacks import call_back
+from tenuto.steps.failure import error_info
+from tenuto.steps.judge import step_finish
+from tenuto.steps.run import Run, StepDraft
+from tenuto.steps.turn import TurnBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from tenuto.machine.commands import CallModel
+    from tenuto.models.ports import Part
+    from tenuto.steps.ports import RunLog
+
+
+async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
+    """Make the call of `command` and log its outcome.
+
+    Cancelled, it keeps the partial turn as the run's draft; because the run was aborted, it then returns.
+    """
+    builder = TurnBuilder(run.run_id)
+    call = _Call(run, log, command, builder)
+    try:
+        await call.stream()
+    except asyncio.CancelledError:
+        call.cut_short()
+        if not run.aborted:
+            raise
+    except ModelError as error:
+        await call.fail(error)
+    except Exception as error:  # noqa: BLE001 - a model is somebody else's code; its failure ends the run, not the loop
+        await call.fail(_wrapped(error))
+
+
+class _Call:
+    """One model call under way."""
+
+    def __init__(self, run: Run, log: RunLog, command: CallModel, builder: TurnBuilder) -> None:
+        self._run = run
+        self._log = log
+        self._command = command
+        self._builder = builder
+        self._started = False
+
+    async def stream(self) -> None:
+        model = self._run.model
+        assert model is not None  # noqa: S101 - Prepare has run
+        request = _request(self._run)
+        batches = cast("AsyncGenerator[Sequence[Part], None]", model.stream(request))
+        async with aclosing(batches):
+            async for batch in batches:
+                await self._take(batch)
+        if self._builder.finish is None:
+            message = "The model's stream ended without its end marker; what came before is incomplete."
+            raise ModelError(message, id="MODEL_STREAM_CUT", provider=model.provider, retryable=True)
+
+    async def _take(self, batch: Sequence[Part]) -> None:
+        builder = self._builder
+        chunks, deltas = builder.take(batch)
+        if not self._started:
+            await self._begin(chunks if builder.finish is None else [])
+            if builder.finish is None:
+                return
+        if builder.finish is not None:
+            await self._end(builder.finish, chunks)
+        elif chunks:
+            await self._log.stream(chunks, deltas=deltas)
+
+    async def _begin(self, chunks: Sequence[c.AnyChunk]) -> None:
+        run, command = self._run, self._command
+        self._started = True
+        start = self._builder.start or RequestStart(None)
+        payload = p.StepStartPayload(run.message_id, {}, start.warnings, started_at=int(run.clock.now() * 1000))
+        step_start = c.StepStart(run.run_id, "AGENT", payload)
+        await self._log.commit(ModelStarted(command.step, command.attempt), chunks=[step_start, *chunks])
+
+    async def _end(self, finish: Finish, chunks: Sequence[c.AnyChunk]) -> None:
+        builder = self._builder
+        if finish.reason == "error" or (builder.empty and finish.reason in {"other", "tool-calls"}):
+            raise _nothing_said(finish, self._run)
+        turn = builder.turn
+        calls = tuple(
+            DecidedCall(call.tool_call_id, call.tool_name) for call in turn.calls if not call.provider_executed
+        )
+        draft = self._draft(finish, reason=_reason(finish, called=bool(calls)))
+        record = ModelEnded(
+            self._command.step,
+            self._command.attempt,
+            draft.reason,
+            turn,
+            calls,
+            finish.usage,
+            draft.metadata,
+            finish.raw_reason,
+            draft.warnings,
+        )
+        self._run.draft = draft
+        self._run.prompt.append(turn)
+        await self._log.commit(record, chunks=chunks)
+
+    def _draft(self, finish: Finish | None, *, reason: p.FinishReason) -> StepDraft:
+        builder = self._builder
+        start = builder.start or RequestStart(None)
+        said = builder.metadata
+        metadata = p.StepMetadata(
+            said.id,
+            said.timestamp,
+            said.model_id,
+            said.headers,
+            None if finish is None else finish.provider_metadata,
+        )
+        return StepDraft(
+            turn=builder.turn,
+            chunks=tuple(builder.kept),
+            reason=reason,
+            usage=p.Usage() if finish is None else finish.usage,
+            metadata=metadata,
+            request=start.body,
+            warnings=start.warnings,
+            raw_reason=None if finish is None else finish.raw_reason,
+        )
+
+    def cut_short(self) -> None:
+        """Keep what was said before the abort."""
+        self._run.draft = self._draft(self._builder.finish, reason="aborted")
+
+    async def fail(self, error: ModelError) -> None:
+        """Log the failure: `error`, then the end of the step."""
+        run, command = self._run, self._command
+        if not self._started:
+            await self._begin([])
+        info = error_info(error)
+        run.error = error
+        run.draft = self._draft(self._builder.finish, reason="error")
+        record = ModelFailed(command.step, command.attempt, info, self._builder.turn, run.draft.usage)
+        ended = step_finish(run, run.draft, go_on=False)
+        await self._log.commit(record, chunks=[c.Error(run.run_id, "AGENT", p.ErrorPayload(info)), ended])
+        await call_back(run.options.on_error, error, "on_error")
+
+
+def _request(run: Run) -> ModelRequest:
+    options = run.options
+    return ModelRequest(
+        prompt=run.prompt,
+        tools=run.specs,
+        tool_choice=options.tool_choice,
+        settings=options.model_settings,
+        provider_options=options.provider_options,
+        abort=run.abort.signal,
+    )
+
+
+def _reason(finish: Finish, *, called: bool) -> p.FinishReason:
+    """The step's reason: with calls, a plain end means the tools' turn; without them it is no tools' turn."""
+    if called and finish.reason in {"stop", "other"}:
+        return "tool-calls"
+    if not called and finish.reason == "tool-calls":
+        return "stop"
+    return finish.reason
+
+
+def _nothing_said(finish: Finish, run: Run) -> ModelError:
+    reason = finish.raw_reason or finish.reason
+    message = f"{run.model_name} ended with {reason!r} and no content; asking again would repeat the same request."
+    return ModelError(message, provider=None if run.model is None else run.model.provider, code=reason)
+
+
+def _wrapped(error: Exception) -> ModelError:
+    if isinstance(error, TenutoError):
+        wrapped = ModelError(str(error), id=error.id, category=error.category, details=error.details)
+    else:
+        wrapped = ModelError(f"The model raised {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,0 +1,81 @@
+"""What a step leaves behind: for `result.steps`, `stop_when` and `on_step_finish`.
+
+Invariant: values only, complete when they are made; what a callback keeps never changes under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from tenuto.core import codec
+from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResult
+from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
+
+
+class RequestInfo(Struct, frozen=True, rename=wire_name):
+    """What was sent to the provider; `sent` shares its encoded messages with other steps, so it is cheap to keep."""
+
+    sent: Json = None
+
+    @property
+    def body(self) -> Json:
+        """The body as plain values, without headers; None when the model sent none."""
+        return None if self.sent is None else msgspec.json.decode(codec.encode(self.sent))
+
+
+class ResponseInfo(Struct, frozen=True, rename=wire_name):
+    """About the provider's answer; `timestamp` in ms since the epoch; `headers` lower-cased."""
+
+    id: str | None = None
+    timestamp: int | None = None
+    model_id: str | None = None
+    headers: Mapping[str, str] | None = None
+
+
+class StepResult(Struct, frozen=True, rename=wire_name):
+    """One model call and the tools it called.
+
+    Attributes:
+        tool_results: One per answered call, in call order; failed ones have `payload.is_error` and the text the model
+            was given.
+        model: As `provider/model`.
+    """
+
+    step_type: Literal["initial", "tool-result"]
+    text: str
+    reasoning: tuple[ReasoningDelta, ...]
+    tool_calls: tuple[ToolCall, ...]
+    tool_results: tuple[ToolResult, ...]
+    sources: tuple[Source, ...]
+    files: tuple[File, ...]
+    finish_reason: FinishReason
+    usage: Usage
+    warnings: tuple[Json, ...]
+    request: RequestInfo
+    response: ResponseInfo
+    provider_metadata: Mapping[str, Any] | None
+    model: str
+    run_id: str
+    raw_finish_reason: str | None = None
+
+    @property
+    def reasoning_text(self) -> str | None:
+        """All reasoning of the step, joined; None when there was none."""
+        return "".join(chunk.payload.text for chunk in self.reasoning) or None
+
+
+class StopContext(Struct, frozen=True):
+    """What a `stop_when` condition gets."""
+
+    steps: tuple[StepResult, ...]
+
+
+class AbortEvent(Struct, frozen=True):
+    """What `on_abort` gets: the completed steps, and the text of the one that was cut short."""
+
+    steps: tuple[StepResult, ...]
+    text: str

@@ -1,0 +1,127 @@
+"""A run as it lives in this process: what was asked, what it was resolved to, and what its steps have produced.
+
+Invariant: whatever must survive the process is in the journal; a `Run` can be built again from the definition, the
+options and the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenuto.core.abort import AbortController
+from tenuto.core.chunks import AnyChunk, ToolResult
+from tenuto.core.clock import Clock
+from tenuto.core.errors import TenutoError
+from tenuto.core.ids import IdSource
+from tenuto.core.payloads import FinishReason, StepMetadata, Usage
+from tenuto.core.request_context import RequestContext
+from tenuto.messages.input import Messages, SystemInput
+from tenuto.messages.stored import Message, MessagePart
+from tenuto.messages.turns import AssistantTurn, Prompt, ProviderOptions, Turn
+from tenuto.models.ports import LanguageModel, ModelSettings, ToolChoice, ToolSpec
+from tenuto.steps.results import AbortEvent, StepResult, StopContext
+from tenuto.tools.toolbox import Toolbox
+
+UNSET: Any = object()
+"""Stands for a parameter that was not given, where None means something."""
+
+Callback = Callable[[Any], object | Awaitable[object]]
+StopCondition = Callable[[StopContext], bool | Awaitable[bool]]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an agent is, as a driver sees it; values may be callables of the request context."""
+
+    id: str
+    name: str
+    model: Any
+    instructions: Any = ""
+    tools: Any = None
+    deps: Any = UNSET
+    request_context_schema: Any = None
+    abort_grace: float = 5.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one call, checked and with the agent's defaults merged in."""
+
+    max_steps: int
+    stop_when: tuple[StopCondition, ...] = ()
+    instructions: SystemInput | None = None
+    system: SystemInput | None = None
+    context: Messages | None = None
+    tool_choice: ToolChoice = "auto"
+    active_tools: tuple[str, ...] | None = None
+    tool_call_concurrency: int = 10
+    model: Any = None
+    model_settings: ModelSettings = ModelSettings()  # noqa: RUF009 - a frozen value
+    provider_options: ProviderOptions | None = None
+    on_chunk: Callback | None = None
+    on_step_finish: Callback | None = None
+    on_finish: Callback | None = None
+    on_error: Callback | None = None
+    on_abort: Callable[[AbortEvent], object] | None = None
+
+
+@dataclass
+class StepDraft:
+    """The step in progress, from its model call to its judgement."""
+
+    turn: AssistantTurn
+    chunks: tuple[AnyChunk, ...]
+    reason: FinishReason
+    usage: Usage
+    metadata: StepMetadata
+    request: Any = None
+    warnings: tuple[Any, ...] = ()
+    raw_reason: str | None = None
+    results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass
+class Run:
+    """Everything a step works with; see `Definition`, `Options` and the module."""
+
+    run_id: str
+    message_id: str
+    definition: Definition
+    options: Options
+    messages: Messages
+    request_context: RequestContext
+    clock: Clock
+    ids: IdSource
+    abort: AbortController = field(default_factory=AbortController)
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    call_deps: Any = UNSET
+    deps: Any = None
+    values: Any = None
+    model: LanguageModel | None = None
+    toolbox: Toolbox = field(default_factory=Toolbox)
+    specs: tuple[ToolSpec, ...] = ()
+    prompt: Prompt = field(default_factory=Prompt)
+    input: list[Message] = field(default_factory=list[Message])
+    context: list[Message] = field(default_factory=list[Message])
+    input_turns: tuple[Turn, ...] = ()
+
+    draft: StepDraft | None = None
+    steps: list[StepResult] = field(default_factory=list[StepResult])
+    parts: list[MessagePart] = field(default_factory=list[MessagePart])
+    usage: Usage = Usage()  # noqa: RUF009 - a frozen value
+    error: TenutoError | None = None
+
+    @property
+    def aborted(self) -> bool:
+        """Whether somebody asked to stop."""
+        return self.abort.signal.aborted
+
+    @property
+    def model_name(self) -> str:
+        """The model as `provider/model`."""
+        return "" if self.model is None else f"{self.model.provider}/{self.model.model_id}"
