@@ -6,8 +6,9 @@ Invariant: an id is never parsed and never orders anything.
 from __future__ import annotations
 
 from collections import Counter
+from secrets import token_hex
 from typing import Protocol
-from uuid import uuid4
+
 
 
 class IdSource(Protocol):
@@ -23,7 +24,7 @@ class RandomIds:
 
     def new(self, kind: str) -> str:
         """Return `kind` and 128 random bits in hex."""
-        return f"{kind}_{uuid4().hex}"
+        return f"{kind}_{token_hex(16)}"
 
 
 class CountingIds:

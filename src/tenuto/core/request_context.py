@@ -115,7 +115,7 @@ def as_request_context(given: object) -> RequestContext:
         return given
     if isinstance(given, Mapping):
         return RequestContext(cast("Mapping[str, Any]", given))
-    dump = getattr(given, "model_dump", None)
+    dump = None if isinstance(given, type) else getattr(given, "model_dump", None)
     if callable(dump):
         return RequestContext(cast("Mapping[str, Any]", dump()))
     try:

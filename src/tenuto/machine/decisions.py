@@ -192,7 +192,7 @@ def _model_ended(state: RunState, record: r.ModelEnded) -> RunState:
     _check_current(state, record)
     _check(state, record, len({call.id for call in record.calls}) == len(record.calls), "with one call id twice")
     calls = tuple(Call(call.id, call.name) for call in record.calls)
-    return replace(_to(state, "calling"), calls=calls, reason=record.reason)
+    return replace(_to(state, "calling"), calls=calls, reason=record.said.reason)
 
 
 def _assessed(state: RunState, record: r.Assessed) -> RunState:

@@ -12,8 +12,18 @@ import msgspec
 from msgspec import Struct
 
 from tenuto.core.errors import StoreError
-from tenuto.core.payloads import ErrorInfo, FinishReason, Json, StepMetadata, Usage, wire_name
-from tenuto.messages.turns import AssistantTurn, Turn
+from tenuto.core.payloads import (
+    ErrorInfo,
+    FilePayload,
+    FinishReason,
+    Json,
+    SourcePayload,
+    StepMetadata,
+    Usage,
+    wire_name,
+)
+from tenuto.messages.stored import Message
+from tenuto.messages.turns import AssistantTurn, SystemTurn
 
 FORMAT = 1
 """Version of the record format."""
@@ -41,10 +51,11 @@ class RunStarted(Record, frozen=True, omit_defaults=False, tag="run-started"):
 
 
 class Prepared(Record, frozen=True, tag="prepared"):
-    """The prompt is assembled: what the first model call will read."""
+    """The prompt is assembled: its system turns, and the messages behind its history."""
 
-    system: tuple[Turn, ...]
-    turns: tuple[Turn, ...]
+    system: tuple[SystemTurn, ...]
+    context: tuple[Message, ...]
+    input: tuple[Message, ...]
 
 
 class ModelStarted(Record, frozen=True, tag="model-started"):
@@ -61,28 +72,35 @@ class DecidedCall(Struct, frozen=True, omit_defaults=True, rename=wire_name):
     name: str
 
 
+class Said(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """What a model call gave: its turn and what belongs to it. Cut short, the turn is partial."""
+
+    turn: AssistantTurn
+    reason: FinishReason
+    usage: Usage
+    metadata: StepMetadata = StepMetadata()
+    raw_reason: str | None = None
+    warnings: tuple[Json, ...] = ()
+    sources: tuple[SourcePayload, ...] = ()
+    files: tuple[FilePayload, ...] = ()
+
+
 class ModelEnded(Record, frozen=True, tag="model-ended"):
-    """A model call completed: its turn, its calls, what it cost."""
+    """A model call completed."""
 
     step: int
     attempt: int
-    reason: FinishReason
-    turn: AssistantTurn
+    said: Said
     calls: tuple[DecidedCall, ...]
-    usage: Usage
-    metadata: StepMetadata
-    raw_reason: str | None = None
-    warnings: tuple[Json, ...] = ()
 
 
 class ModelFailed(Record, frozen=True, tag="model-failed"):
-    """A model call failed for good; what it had said is kept as a partial turn."""
+    """A model call failed for good; what it had said is kept as partial."""
 
     step: int
     attempt: int
+    said: Said
     error: ErrorInfo
-    partial: AssistantTurn
-    usage: Usage
 
 
 class Assessed(Record, frozen=True, tag="assessed"):
@@ -129,10 +147,9 @@ class StepJudged(Record, frozen=True, tag="step-judged"):
 
 
 class AbortRequested(Record, frozen=True, tag="abort-requested"):
-    """Somebody stopped the run; `partial` is the turn that was being written."""
+    """Somebody stopped the run; `said` is what was being said, None between model calls."""
 
-    partial: AssistantTurn | None = None
-    usage: Usage | None = None
+    said: Said | None = None
 
 
 class Parked(Record, frozen=True, tag="parked"):
