@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Generic, cast
+from typing import Any, Generic, Required, TypedDict, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
@@ -20,7 +20,7 @@ from tenuto.core.abort import AbortSignal
 from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.ids import IdSource, RandomIds
-from tenuto.core.request_context import RequestContext, as_request_context
+from tenuto.core.request_context import as_request_context
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.options import DefaultOptions, ModelConfig, RunOptions, build_options, merge, normalise
 from tenuto.runs.output import RunOutput
@@ -36,7 +36,7 @@ from tenuto.store.ports import RunStore
 from tenuto.tools.tool import Tools
 from tenuto.tools.toolbox import Toolbox
 
-DepsT = TypeVar("DepsT", default=Any)
+DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
 
 _log = logging.getLogger("tenuto")
@@ -45,6 +45,23 @@ overrides: ContextVar[Mapping[int, Mapping[str, Any]]] = ContextVar("tenuto over
 """By `id(agent)`: what `tenuto.testing.override` puts in place of an agent's own model, tools, deps or instructions."""
 
 _default_store: RunStore = InMemoryStore()
+
+
+DynamicTools = Tools[DepsT] | Callable[..., Tools[DepsT] | Awaitable[Tools[DepsT]]]
+
+
+class AgentFields(TypedDict, total=False):
+    """The arguments of `Agent` whose types do not depend on its dependencies."""
+
+    id: str | None
+    name: str | None
+    description: str
+    instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]]
+    model: Required[ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]]]
+    request_context_schema: Any
+    default_options: DefaultOptions | None
+    store: RunStore | None
+    abort_grace: float
 
 
 class Agent(Generic[DepsT, OutputT]):
@@ -83,6 +100,32 @@ class Agent(Generic[DepsT, OutputT]):
     _clock: Clock
     _ids: IdSource
 
+    @overload
+    def __init__(self: Agent[None, str], *, tools: DynamicTools[None] = (), **fields: Unpack[AgentFields]) -> None: ...
+    @overload
+    def __init__(self, *, tools: DynamicTools[DepsT] = (), **fields: Unpack[AgentFields]) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        tools: DynamicTools[DepsT] = (),
+        deps: Callable[..., AbstractAsyncContextManager[DepsT]],
+        **fields: Unpack[AgentFields],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        *,
+        tools: DynamicTools[DepsT] = (),
+        deps: Callable[..., Awaitable[DepsT]],
+        **fields: Unpack[AgentFields],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, *, tools: DynamicTools[DepsT] = (), deps: Callable[..., DepsT], **fields: Unpack[AgentFields]
+    ) -> None: ...
+    @overload
+    def __init__(self, *, tools: DynamicTools[DepsT] = (), deps: DepsT, **fields: Unpack[AgentFields]) -> None: ...
     def __init__(
         self,
         *,
@@ -91,8 +134,8 @@ class Agent(Generic[DepsT, OutputT]):
         description: str = "",
         instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]] = "",
         model: ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]],
-        tools: Tools[DepsT] | Callable[..., Tools[DepsT] | Awaitable[Tools[DepsT]]] = (),
-        deps: DepsT | Callable[..., DepsT | Awaitable[DepsT] | AbstractAsyncContextManager[DepsT]] = UNSET,
+        tools: Any = (),
+        deps: Any = UNSET,
         request_context_schema: Any = None,
         default_options: DefaultOptions | None = None,
         store: RunStore | None = None,
@@ -145,7 +188,7 @@ class Agent(Generic[DepsT, OutputT]):
         definition = self._definition
         changed = overrides.get().get(id(self))
         return (
-            replace(definition, **changed) if changed else definition,
+            replace(definition, resolved={}, **changed) if changed else definition,
             self._default_options,
             self._store,
             self._clock,
@@ -172,8 +215,7 @@ class Agent(Generic[DepsT, OutputT]):
             ConfigurationError: The definition, the options or the request context cannot work; nothing was sent.
             ModelError: The model call failed. Like every error after the start it carries `.result`, the full output.
         """
-        call = _Call(self, messages, deps, options)
-        started = await call.start()
+        started = await _Call(self, messages, deps, options).begin()
         try:
             result = await started.driver.output.get_full_output()
         except asyncio.CancelledError:
@@ -220,12 +262,11 @@ class Agent(Generic[DepsT, OutputT]):
 class PendingStream(Generic[OutputT]):
     """A run that starts when this is awaited or entered, once."""
 
-    __slots__ = ("_call", "_output", "_starting")
+    __slots__ = ("_call", "_started")
 
     def __init__(self, call: _Call) -> None:
         self._call = call
-        self._starting: asyncio.Task[Started] | None = None
-        self._output: RunOutput[OutputT] | None = None
+        self._started: asyncio.Future[RunOutput[OutputT]] | None = None
 
     def __await__(self) -> Generator[Any, Any, RunOutput[OutputT]]:
         return self._start().__await__()
@@ -239,10 +280,20 @@ class PendingStream(Generic[OutputT]):
         """Detach; the run goes on."""
 
     async def _start(self) -> RunOutput[OutputT]:
-        if self._output is None:
+        if self._started is not None:
+            return await asyncio.shield(self._started)
+        done = self._started = asyncio.get_running_loop().create_future()
+        try:
             started = await self._call.start()
-            self._output = cast("RunOutput[OutputT]", started.driver.output)
-        return self._output
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                done.cancel()
+            else:
+                done.set_exception(error)
+                done.exception()  # the other waiters may be none
+            raise
+        done.set_result(cast("RunOutput[OutputT]", started.driver.output))
+        return done.result()
 
 
 class _Call:
@@ -252,8 +303,11 @@ class _Call:
         self._agent = agent
         self._messages = messages
         self._deps = deps
-        self._options = normalise(options)
-        build_options({**self._options, "max_steps": self._options.get("max_steps", 1)})
+        self._given = normalise(options)
+        _, defaults, *_ = agent._inside()  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - one mechanism
+        self._defaults: Any = defaults
+        self._merged = self._given if callable(defaults) else merge(defaults, self._given)
+        self._options = build_options(self._merged)
 
     async def start(self) -> Started:
         """Start the run and wait until it is prepared.
@@ -261,11 +315,7 @@ class _Call:
         Raises:
             TenutoError: It could not be prepared; it has ended.
         """
-        run, store, signal = await self._run()
-        started = Supervisor.current().start(run, store)
-        if signal is not None:
-            forget = signal.listen(lambda: started.driver.abort(signal.reason))
-            started.task.add_done_callback(lambda _: forget())
+        started = await self.begin()
         try:
             await asyncio.shield(started.driver.prepared)
         except asyncio.CancelledError:
@@ -273,30 +323,47 @@ class _Call:
             raise
         return started
 
-    async def _run(self) -> tuple[Run, RunStore, AbortSignal | None]:
+    async def begin(self) -> Started:
+        """Start the run.
+
+        Raises:
+            TenutoError: The request context does not fit its schema, or a dynamic option failed; there is no run.
+        """
+        run, store = await self._run()
+        started = Supervisor.current().start(run, store)
+        signal: AbortSignal | None = self._merged.get("abort_signal")
+        if signal is not None:
+            forget = signal.listen(lambda: started.driver.abort(signal.reason))
+            started.task.add_done_callback(lambda _: forget())
+        return started
+
+    async def _run(self) -> tuple[Run, RunStore]:
         agent = self._agent
-        definition, defaults, store, clock, ids = agent._inside()  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - one mechanism
-        given = self._options.get("request_context")
+        definition, _, store, clock, ids = agent._inside()  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
+        given = self._merged.get("request_context")
         context = as_request_context(given)
         values = validated_values(definition.request_context_schema, context, given, agent.id)
-        options = merge(await _defaults(defaults, context), self._options)
+        if callable(self._defaults):
+            defaults: Mapping[str, Any] = normalise(await resolve(self._defaults, context) or {})
+            self._merged = merge(defaults, self._given)
+            self._options = build_options(self._merged)
+        changed = overrides.get().get(id(agent), {})  # a test's parts win over the call's, too
+        options = self._options
+        if changed:
+            options = replace(options, **{name: None for name in ("model", "instructions") if name in changed})
         run = Run(
-            run_id=options.get("run_id") or ids.new("run"),
+            run_id=self._merged.get("run_id") or ids.new("run"),
             message_id=ids.new("msg"),
             definition=definition,
-            options=build_options(options),
+            options=options,
             messages=self._messages,
             request_context=context,
             clock=clock,
             ids=ids,
-            call_deps=self._deps,
+            call_deps=UNSET if "deps" in changed else self._deps,
             values=values,
         )
-        return run, store, options.get("abort_signal")
-
-
-async def _defaults(given: Any, context: RequestContext) -> Mapping[str, Any]:
-    return normalise(await resolve(given, context) or {}) if callable(given) else given
+        return run, store
 
 
 async def _started(pending: PendingStream[OutputT]) -> RunOutput[OutputT]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, cast
 
 from tenuto.core.abort import AbortSignal
@@ -110,8 +109,16 @@ class RunOptions(TypedDict, total=False):
 
 DefaultOptions = RunOptions | Callable[[RequestContext], RunOptions | Awaitable[RunOptions]]
 
-_OPTIONS = tuple(RunOptions.__annotations__)
-_SETTINGS = tuple(ModelSettingsDict.__annotations__)
+
+def _spellings(known: Iterable[str]) -> Mapping[str, str]:
+    """Both spellings of each name, with its own one last."""
+    names = tuple(known)
+    return {**{wire_name(name): name for name in names}, **{name: name for name in names}}
+
+
+_OPTIONS = _spellings(RunOptions.__annotations__)
+_SETTINGS = _spellings(ModelSettingsDict.__annotations__)
+_CHOICE = _spellings(("type", "tool_name"))
 _CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort")
 
 
@@ -126,7 +133,7 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
         options["model_settings"] = _renamed(_mapping(settings, "model_settings"), _SETTINGS, "model_settings key")
     if isinstance(choice := options.get("tool_choice"), Mapping):
         named = cast("Mapping[str, Any]", choice)
-        options["tool_choice"] = _renamed(named, ("type", "tool_name"), "tool_choice key")
+        options["tool_choice"] = _renamed(named, _CHOICE, "tool_choice key")
     return options
 
 
@@ -198,8 +205,7 @@ def total_tokens_over(tokens: int) -> StopWhen:
 # -- checks ----------------------------------------------------------------------------------------------
 
 
-def _renamed(given: Mapping[str, Any], known: Iterable[str], what: str) -> dict[str, Any]:
-    names = {**{wire_name(name): name for name in known}, **{name: name for name in known}}
+def _renamed(given: Mapping[str, Any], names: Mapping[str, str], what: str) -> dict[str, Any]:
     renamed: dict[str, Any] = {}
     for key, value in given.items():
         name = names.get(key)
@@ -213,6 +219,8 @@ def _renamed(given: Mapping[str, Any], known: Iterable[str], what: str) -> dict[
 
 
 def _unknown(key: str, names: Mapping[str, str], what: str) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(key, names, n=1)
     hint = f"; did you mean {names[near[0]]!r}?" if near else f"; known: {', '.join(dict.fromkeys(names.values()))}."
     return f"Unknown {what} {key!r}{hint}"

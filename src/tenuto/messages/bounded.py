@@ -1,7 +1,7 @@
 """The one cap on what a tool result may take of a prompt.
 
-Invariant: the text never exceeds its limit by more than the marker, and the marker says what is missing. The value
-itself is never cut: the stream, the result and the stored message hold it whole.
+Invariant: the text never exceeds its limit, and where it was cut it says how much is missing. The value itself is
+never cut: the stream, the result and the stored message hold it whole.
 """
 
 from __future__ import annotations
@@ -14,14 +14,30 @@ MODEL_TEXT_LIMIT = 50_000
 
 
 def model_text(value: Json, limit: int = MODEL_TEXT_LIMIT) -> str:
-    """What the model reads of a tool's JSON `value`: strings as they are, anything else as compact JSON.
+    """The text of a result for the model: a string as it is, anything else as compact JSON.
 
-    Args:
-        value: JSON values only.
-        limit: Characters to keep; the start is kept.
+    A longer text is cut to `limit` characters, the last of which are a marker that says how many were left out.
     """
     text = value if isinstance(value, str) else codec.encode(value).decode()
+    return bounded(valid_text(text).replace("\0", "\ufffd"), limit)
+
+
+def bounded(text: str, limit: int) -> str:
+    """At most `limit` characters of `text`, with a marker in place of the rest."""
     if len(text) <= limit:
         return text
-    left_out = len(text) - limit
-    return f"{text[:limit]}\n[truncated: {left_out} of {len(text)} characters left out of this tool result]"
+    kept = max(0, limit - len(_marker(len(text))))
+    return text[:kept] + _marker(len(text) - kept)
+
+
+def valid_text(text: str) -> str:
+    """`text` that UTF-8 can hold: surrogate pairs joined, lone ones replaced by U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _marker(left_out: int) -> str:
+    return f"\n[cut: {left_out} more characters were left out]"

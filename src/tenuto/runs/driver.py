@@ -57,7 +57,8 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self.prepared: asyncio.Future[None] = self._loop.create_future()
         self._working: list[asyncio.Task[None]] = []
-        self._interrupt: float | None = None
+        self._modelling: asyncio.Task[Any] | None = None
+        self._cut_short = False
         self._grace: asyncio.TimerHandle | None = None
 
     def abort(self, reason: object = None) -> None:
@@ -89,7 +90,7 @@ class Driver:
         if isinstance(fence, HeldBy):
             message = f"Run {run.run_id!r} is driven by {fence.owner}; it cannot be started here."
             raise RunError(message, id="RUN_HELD")
-        journal = Journal(run.run_id, self._store, fence, run.clock, self.output.show)
+        journal = Journal(run, self._store, fence, self.output.show)
         try:
             await self._whole_run(journal)
         finally:
@@ -126,7 +127,7 @@ class Driver:
             case [m.Prepare()]:
                 await self._prepare(journal)
             case [m.CallModel() as command]:
-                await self._work([call_model(run, journal, command)], interrupt=0.0)
+                await self._call_model(journal, command)
             case [m.AssessCalls() as command]:
                 assess_calls(run, journal, command)
             case [m.JudgeStep() as command]:
@@ -138,10 +139,24 @@ class Driver:
             case _:
                 await self._answer_calls(journal, commands)
 
+    async def _call_model(self, journal: Journal, command: m.CallModel) -> None:
+        """Make the call in this task; an abort cancels the task, and `call_model` takes the cancellation as its end."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - drive() runs as a task
+        self._modelling = task
+        try:
+            await call_model(self.run, journal, command)
+        finally:
+            self._modelling = None
+        if self._cut_short:
+            self._cut_short = False
+            if task.uncancel() > 0:
+                raise asyncio.CancelledError
+
     async def _answer_calls(self, journal: Journal, commands: Sequence[m.Command]) -> None:
         limit = asyncio.Semaphore(self.run.options.tool_call_concurrency)
         jobs = [_limited(limit, partial(self._answer, journal, command)) for command in commands]
-        await self._work(jobs, interrupt=self.run.definition.abort_grace)
+        await self._work(jobs)
 
     def _answer(self, journal: Journal, command: m.Command) -> Coroutine[Any, Any, None]:
         match command:
@@ -167,9 +182,8 @@ class Driver:
 
     # -- work that can be interrupted ------------------------------------------------------------------------------
 
-    async def _work(self, jobs: Sequence[Coroutine[Any, Any, None]], *, interrupt: float) -> None:
-        """Run jobs as tasks and join them; `interrupt` seconds after an abort they are cancelled."""
-        self._interrupt = interrupt
+    async def _work(self, jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """Run jobs as tasks and join them; they get `abort_grace` seconds after an abort."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._working = [group.create_task(job) for job in jobs]
@@ -184,12 +198,10 @@ class Driver:
                 self._grace = None
 
     def _interrupt_work(self) -> None:
-        if not self._working or self._interrupt is None:
-            return
-        if self._interrupt <= 0:
-            self._cancel_work()
-        elif self._grace is None:
-            self._grace = self._loop.call_later(self._interrupt, self._cancel_work)
+        if self._modelling is not None:
+            self._cut_short = self._modelling.cancel() or self._cut_short
+        elif self._working and self._grace is None:
+            self._grace = self._loop.call_later(self.run.definition.abort_grace, self._cancel_work)
 
     def _cancel_work(self) -> None:
         for task in self._working:

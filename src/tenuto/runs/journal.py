@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tenuto.core import faults
 from tenuto.core.chunks import DELTAS, AnyChunk
-from tenuto.core.clock import Clock
 from tenuto.core.events import Event
 from tenuto.core.payloads import ErrorInfo
 from tenuto.machine.decisions import apply
 from tenuto.machine.records import AnyRecord
 from tenuto.machine.state import RunState
+from tenuto.steps.fold import absorb
+from tenuto.steps.run import Run
 from tenuto.store.ports import Fence, RunStatus, RunStore, Write
 
 FLUSH_SECONDS = 0.02
@@ -33,25 +34,25 @@ class Journal:
     """Implements `steps.ports.RunLog` on a `RunStore`.
 
     Args:
-        run_id: The run.
+        run: The run; each record is taken into its data as it is given.
         store: Where it is kept.
         fence: The right to write to it.
-        clock: Paces the flushes.
         show: Gets every chunk, in order, once it may be seen.
     """
 
-    def __init__(self, run_id: str, store: RunStore, fence: Fence, clock: Clock, show: Viewer) -> None:
-        self._run_id = run_id
+    def __init__(self, run: Run, store: RunStore, fence: Fence, show: Viewer) -> None:
+        self._run = run
+        self._run_id = run.run_id
         self._store = store
         self._fence = fence
-        self._clock = clock
+        self._clock = run.clock
         self._show = show
         self._lock = asyncio.Lock()
         self._records: list[AnyRecord] = []
         self._stored_records = 0
         self._events: list[Event] = []
         self._next_index = 0
-        self._flushed_at = clock.monotonic()
+        self._flushed_at = run.clock.monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._late_flush: asyncio.Task[None] | None = None
         self._state = RunState()
@@ -64,6 +65,7 @@ class Journal:
     def note(self, record: AnyRecord) -> None:
         """See `RunLog.note`."""
         self._state = apply(self._state, record)
+        absorb(self._run, record)
         self._records.append(record)
 
     async def commit(

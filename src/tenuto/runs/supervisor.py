@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from tenuto.runs.driver import Driver
@@ -23,7 +23,7 @@ class Supervisor:
     """Starts drivers and waits for them; one per event loop, see `current`."""
 
     def __init__(self) -> None:
-        self._owner = f"{os.getpid()}-{uuid4().hex[:12]}"
+        self._owner = f"{os.getpid()}-{token_hex(6)}"
         self._tasks: dict[asyncio.Task[None], Driver] = {}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Turns an exception into what the log may hold: its identity, never a traceback."""
+"""An exception as the log may hold it (its identity, never a traceback), and back."""
 
 from __future__ import annotations
 
@@ -21,3 +21,19 @@ def error_info(error: BaseException) -> ErrorInfo:
             name, message, error.id, error.category, error.code, error.type, error.status, error.retryable, details
         )
     return ErrorInfo(name, message, error.id, error.category, details=details)
+
+
+def error_of(info: ErrorInfo) -> TenutoError:
+    """An exception for a logged error: of the same id, not of the same class, for nothing is imported from data."""
+    details = dict(info.details or {})
+    if info.status is None and info.code is None and info.retryable is None:
+        return TenutoError(info.message, id=info.id or info.name, details=details)
+    return ModelError(
+        info.message,
+        id=info.id,
+        code=info.code,
+        type=info.type,
+        status=info.status,
+        retryable=bool(info.retryable),
+        details=details,
+    )

@@ -13,10 +13,8 @@ from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.machine.records import AbortRequested, Finalised, Finished
 from tenuto.machine.state import CLOSED
-from tenuto.messages.stored import ErrorPart, ErrorText
 from tenuto.steps.callbacks import call_back
-from tenuto.steps.failure import MESSAGE_LIMIT, error_info
-from tenuto.steps.judge import close_step
+from tenuto.steps.failure import error_info
 from tenuto.steps.results import AbortEvent, StepResult
 from tenuto.steps.tool_step import aborted_error
 from tenuto.store.ports import RunStatus
@@ -31,22 +29,20 @@ STATUS: Mapping[p.FinishReason, RunStatus] = {"aborted": "canceled", "error": "f
 
 
 async def record_abort(run: Run, log: RunLog) -> None:
-    """Record that somebody stopped the run, with the turn that was being written."""
-    draft = run.draft
-    await log.commit(AbortRequested(None if draft is None else draft.turn, None if draft is None else draft.usage))
+    """Record that somebody stopped the run, with what was being said."""
+    await log.commit(AbortRequested(None if run.draft is None else run.draft.said))
 
 
 async def finalise(run: Run, log: RunLog, command: Finalise) -> None:
     """Close open calls and record the reason; on an abort show `abort`, then call `on_abort`."""
-    chunks: list[c.AnyChunk] = []
     completed = tuple(run.steps)
-    if command.reason == "aborted":
-        chunks = [*_open_calls(run, log), c.Abort(run.run_id, "AGENT", p.AbortPayload())]
-    text = _close_draft(run, log, command.reason)
-    error = None if run.error is None else error_info(run.error)
-    await log.commit(Finalised(command.reason, error), chunks=chunks)
-    if command.reason == "aborted":
-        await call_back(run.options.on_abort, AbortEvent(completed, text), "on_abort")
+    text = "" if run.draft is None else run.draft.said.turn.text
+    record = Finalised(command.reason, None if run.error is None else error_info(run.error))
+    if command.reason != "aborted":
+        log.note(record)
+        return
+    await log.commit(record, chunks=[*_open_calls(run, log), c.Abort(run.run_id, "AGENT", p.AbortPayload())])
+    await call_back(run.options.on_abort, AbortEvent(completed, text), "on_abort")
 
 
 def _open_calls(run: Run, log: RunLog) -> list[c.AnyChunk]:
@@ -58,22 +54,9 @@ def _open_calls(run: Run, log: RunLog) -> list[c.AnyChunk]:
         c.ToolError(
             run.run_id, "AGENT", p.ToolErrorPayload(call.tool_call_id, call.tool_name, aborted_error(), call.args)
         )
-        for call in draft.turn.calls
+        for call in draft.said.turn.calls
         if call.tool_call_id in left
     ]
-
-
-def _close_draft(run: Run, log: RunLog, reason: p.FinishReason) -> str:
-    """Keep what an unfinished or failed step said as a step of its own; returns its text."""
-    draft = run.draft
-    text = ""
-    if draft is not None:
-        draft.reason = reason
-        text = draft.turn.text
-        close_step(run, draft, log.state.step)
-    if run.error is not None:
-        run.parts.append(ErrorPart(ErrorText(type(run.error).__name__, str(run.error)[:MESSAGE_LIMIT])))
-    return text
 
 
 async def finish(run: Run, log: RunLog) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.core.errors import ModelError, TenutoError
-from tenuto.machine.records import DecidedCall, ModelEnded, ModelFailed, ModelStarted
+from tenuto.machine.records import DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.failure import error_info
@@ -86,6 +86,7 @@ class _Call:
         run, command = self._run, self._command
         self._started = True
         start = self._builder.start or RequestStart(None)
+        run.sent = start.body
         payload = p.StepStartPayload(run.message_id, {}, start.warnings, started_at=int(run.clock.now() * 1000))
         step_start = c.StepStart(run.run_id, "AGENT", payload)
         await self._log.commit(ModelStarted(command.step, command.attempt), chunks=[step_start, *chunks])
@@ -94,51 +95,35 @@ class _Call:
         builder = self._builder
         if finish.reason == "error" or (builder.empty and finish.reason in {"other", "tool-calls"}):
             raise _nothing_said(finish, self._run)
-        turn = builder.turn
         calls = tuple(
-            DecidedCall(call.tool_call_id, call.tool_name) for call in turn.calls if not call.provider_executed
+            DecidedCall(call.tool_call_id, call.tool_name) for call in builder.turn.calls if not call.provider_executed
         )
-        draft = self._draft(finish, reason=_reason(finish, called=bool(calls)))
-        record = ModelEnded(
-            self._command.step,
-            self._command.attempt,
-            draft.reason,
-            turn,
-            calls,
-            finish.usage,
-            draft.metadata,
-            finish.raw_reason,
-            draft.warnings,
-        )
-        self._run.draft = draft
-        self._run.prompt.append(turn)
-        await self._log.commit(record, chunks=chunks)
+        said = self._said(_reason(finish, called=bool(calls)))
+        await self._log.commit(ModelEnded(self._command.step, self._command.attempt, said, calls), chunks=chunks)
 
-    def _draft(self, finish: Finish | None, *, reason: p.FinishReason) -> StepDraft:
-        builder = self._builder
-        start = builder.start or RequestStart(None)
-        said = builder.metadata
-        metadata = p.StepMetadata(
-            said.id,
-            said.timestamp,
-            said.model_id,
-            said.headers,
-            None if finish is None else finish.provider_metadata,
-        )
-        return StepDraft(
-            turn=builder.turn,
-            chunks=tuple(builder.kept),
-            reason=reason,
-            usage=p.Usage() if finish is None else finish.usage,
-            metadata=metadata,
-            request=start.body,
-            warnings=start.warnings,
-            raw_reason=None if finish is None else finish.raw_reason,
+    def _said(self, reason: p.FinishReason) -> Said:
+        builder, finish = self._builder, self._builder.finish
+        response = builder.metadata
+        return Said(
+            builder.turn,
+            reason,
+            p.Usage() if finish is None else finish.usage,
+            p.StepMetadata(
+                response.id,
+                response.timestamp,
+                response.model_id,
+                response.headers,
+                None if finish is None else finish.provider_metadata,
+            ),
+            None if finish is None else finish.raw_reason,
+            () if builder.start is None else builder.start.warnings,
+            tuple(builder.sources),
+            tuple(builder.files),
         )
 
     def cut_short(self) -> None:
         """Keep what was said before the abort."""
-        self._run.draft = self._draft(self._builder.finish, reason="aborted")
+        self._run.draft = StepDraft(self._said("aborted"))
 
     async def fail(self, error: ModelError) -> None:
         """Log the failure: `error`, then the end of the step."""
@@ -147,9 +132,9 @@ class _Call:
             await self._begin([])
         info = error_info(error)
         run.error = error
-        run.draft = self._draft(self._builder.finish, reason="error")
-        record = ModelFailed(command.step, command.attempt, info, self._builder.turn, run.draft.usage)
-        ended = step_finish(run, run.draft, go_on=False)
+        said = self._said("error")
+        ended = step_finish(run, StepDraft(said), go_on=False)
+        record = ModelFailed(command.step, command.attempt, said, info)
         await self._log.commit(record, chunks=[c.Error(run.run_id, "AGENT", p.ErrorPayload(info)), ended])
         await call_back(run.options.on_error, error, "on_error")
 

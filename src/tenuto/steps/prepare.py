@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tenuto.core.errors import ConfigurationError, TenutoError
 from tenuto.machine.records import Prepared
-from tenuto.messages.convert import to_turns
 from tenuto.messages.input import MessageReader, system_turns
-from tenuto.messages.turns import Prompt, SystemTurn
+from tenuto.messages.turns import SystemTurn
 from tenuto.models.resolve import resolve_model
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.run import UNSET
 from tenuto.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from tenuto.models.ports import LanguageModel
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
 
@@ -31,18 +31,31 @@ async def prepare(run: Run, log: RunLog) -> None:
         TenutoError: Something in the definition, the options or the messages cannot work; no model was called.
     """
     await bind(run)
-    await _assemble(run)
-    await log.commit(Prepared(run.prompt.system, tuple(run.prompt.turns)))
+    log.note(await _prepared(run))
+    if not run.prompt.turns:
+        message = "There is no message to answer; pass a string or a list with at least one user message."
+        raise ConfigurationError(message, id="AGENT_NO_MESSAGES", domain="AGENT")
 
 
 async def bind(run: Run) -> None:
     """Resolve model, tools and dependencies: the live objects, built again in each process that drives the run."""
-    definition, options = run.definition, run.options
-    context = run.request_context
-    run.model = resolve_model(await _resolved(definition.model if options.model is None else options.model, context))
-    run.toolbox = _toolbox(await _resolved(definition.tools, context))
+    run.model = await _model(run)
+    run.toolbox = _toolbox(await _resolved(run.definition.tools, run.request_context))
     run.specs = _active(run)
     await _bind_deps(run)
+
+
+async def _model(run: Run) -> LanguageModel:
+    definition, given = run.definition, run.options.model
+    if given is not None:
+        return resolve_model(await _resolved(given, run.request_context))
+    known = definition.resolved.get("model")
+    if known is None:
+        found = await _resolved(definition.model, run.request_context)
+        known = resolve_model(found)
+        if found is definition.model:
+            definition.resolved["model"] = known
+    return known
 
 
 async def _resolved(value: Any, context: object) -> Any:
@@ -76,21 +89,12 @@ async def _bind_deps(run: Run) -> None:
     run.deps = built
 
 
-async def _assemble(run: Run) -> None:
+async def _prepared(run: Run) -> Prepared:
     options = run.options
     reader = MessageReader(run.ids, run.clock)
-    run.context = reader.read(options.context) if options.context else []
-    run.input = reader.read(run.messages)
-    own = await _instructions(run)
-    turns = to_turns([*run.context, *run.input])
-    run.input_turns = tuple(to_turns(run.input))
-    said = tuple(turn for turn in turns if isinstance(turn, SystemTurn))
-    run.prompt = Prompt(
-        (*own, *system_turns(options.system), *said), [turn for turn in turns if not isinstance(turn, SystemTurn)]
-    )
-    if not run.prompt.turns:
-        message = "There is no message to answer; pass a string or a list with at least one user message."
-        raise ConfigurationError(message, id="AGENT_NO_MESSAGES", domain="AGENT")
+    context = reader.read(options.context) if options.context else []
+    given = reader.read(run.messages)
+    return Prepared((*await _instructions(run), *system_turns(options.system)), tuple(context), tuple(given))
 
 
 async def _instructions(run: Run) -> tuple[SystemTurn, ...]:

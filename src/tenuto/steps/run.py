@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenuto.core.abort import AbortController
-from tenuto.core.chunks import AnyChunk, ToolResult
+from tenuto.core.chunks import ToolResult
 from tenuto.core.clock import Clock
 from tenuto.core.errors import TenutoError
 from tenuto.core.ids import IdSource
-from tenuto.core.payloads import FinishReason, StepMetadata, Usage
+from tenuto.core.payloads import Usage
 from tenuto.core.request_context import RequestContext
+from tenuto.machine.records import Said
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.stored import Message, MessagePart
-from tenuto.messages.turns import AssistantTurn, Prompt, ProviderOptions, Turn
+from tenuto.messages.turns import Prompt, ProviderOptions, Turn
 from tenuto.models.ports import LanguageModel, ModelSettings, ToolChoice, ToolSpec
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.tools.toolbox import Toolbox
@@ -44,6 +45,8 @@ class Definition:
     deps: Any = UNSET
     request_context_schema: Any = None
     abort_grace: float = 5.0
+    resolved: dict[str, LanguageModel] = field(default_factory=dict[str, LanguageModel], compare=False, repr=False)
+    """The model, once a run has resolved it; empty for a dynamic one."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +73,9 @@ class Options:
 
 @dataclass
 class StepDraft:
-    """The step in progress, from its model call to its judgement."""
+    """The step in progress, from its model call to its judgement; `texts` is what the model is told of each result."""
 
-    turn: AssistantTurn
-    chunks: tuple[AnyChunk, ...]
-    reason: FinishReason
-    usage: Usage
-    metadata: StepMetadata
-    request: Any = None
-    warnings: tuple[Any, ...] = ()
-    raw_reason: str | None = None
+    said: Said
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     texts: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -110,6 +106,7 @@ class Run:
     context: list[Message] = field(default_factory=list[Message])
     input_turns: tuple[Turn, ...] = ()
 
+    sent: Any = None
     draft: StepDraft | None = None
     steps: list[StepResult] = field(default_factory=list[StepResult])
     parts: list[MessagePart] = field(default_factory=list[MessagePart])

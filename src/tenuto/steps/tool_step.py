@@ -14,8 +14,9 @@ from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.core.errors import ToolError
 from tenuto.machine.records import Assessed, ToolEnd, ToolEnded, ToolStarted, Verdict
-from tenuto.messages.turns import CallPart, ResultPart, ToolTurn
+from tenuto.messages.turns import CallPart
 from tenuto.steps.failure import error_info
+from tenuto.steps.fold import result_payload
 from tenuto.tools.context import ToolContext
 from tenuto.tools.execute import run_tool
 from tenuto.tools.outcome import Aborted, Failed, Ok, Outcome, Unknown
@@ -33,7 +34,7 @@ ABORTED = "aborted"
 def assess_calls(run: Run, log: RunLog, command: AssessCalls) -> None:
     """Decide for each call whether its tool may run; unknown and inactive tools are refused."""
     draft = _draft(run)
-    by_id = {call.tool_call_id: call for call in draft.turn.calls}
+    by_id = {call.tool_call_id: call for call in draft.said.turn.calls}
     verdicts: list[tuple[str, Verdict]] = [
         (call_id, "run" if _tool(run, by_id[call_id]) is not None else "refuse") for call_id in command.call_ids
     ]
@@ -103,8 +104,7 @@ async def _end(run: Run, log: RunLog, call: CallPart, attempt: int, outcome: Out
         case Unknown():
             await _close(run, log, call, attempt, "unknown", outcome.text, error=outcome.error)
         case Aborted():
-            info = ToolError(ABORTED, id="TOOL_ABORTED")
-            await _close(run, log, call, attempt, "aborted", ABORTED, error=outcome.error or info)
+            await _close(run, log, call, attempt, "aborted", ABORTED)
         case _:
             assert_never(outcome)
 
@@ -120,32 +120,14 @@ async def _close(  # noqa: PLR0917 - the parts of one record
     result: p.Json = None,
     error: BaseException | None = None,
 ) -> None:
-    args = call.args
-    info = None if error is None else error_info(error)
+    info = aborted_error() if end == "aborted" else None if error is None else error_info(error)
+    record = ToolEnded(call.tool_call_id, attempt, end, text, result, info)
     if info is None:
-        payload = p.ToolResultPayload(call.tool_call_id, call.tool_name, result, args)
-        chunk: c.AnyChunk = c.ToolResult(run.run_id, "AGENT", payload)
+        chunk: c.AnyChunk = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
     else:
-        shown = aborted_error() if end == "aborted" else info
-        payload = p.ToolResultPayload(call.tool_call_id, call.tool_name, text, args, is_error=True)
-        chunk = c.ToolError(run.run_id, "AGENT", p.ToolErrorPayload(call.tool_call_id, call.tool_name, shown, args))
-    if end != "aborted":
-        _remember(run, payload, text)
-    await log.commit(ToolEnded(call.tool_call_id, attempt, end, text, result, info), chunks=[chunk])
-
-
-def _remember(run: Run, payload: p.ToolResultPayload, text: str) -> None:
-    draft = _draft(run)
-    draft.texts[payload.tool_call_id] = text
-    draft.results[payload.tool_call_id] = c.ToolResult(run.run_id, "AGENT", payload)
-    answered = [call for call in draft.turn.calls if not call.provider_executed]
-    if all(call.tool_call_id in draft.results for call in answered):
-        run.prompt.append(ToolTurn(tuple(_result_part(draft, call) for call in answered)))
-
-
-def _result_part(draft: StepDraft, call: CallPart) -> ResultPart:
-    failed = draft.results[call.tool_call_id].payload.is_error
-    return ResultPart(call.tool_call_id, call.tool_name, draft.texts[call.tool_call_id], failed)
+        failure = p.ToolErrorPayload(call.tool_call_id, call.tool_name, info, call.args)
+        chunk = c.ToolError(run.run_id, "AGENT", failure)
+    await log.commit(record, chunks=[chunk])
 
 
 def aborted_error() -> p.ErrorInfo:
@@ -159,7 +141,7 @@ def _draft(run: Run) -> StepDraft:
 
 
 def _call(run: Run, call_id: str) -> CallPart:
-    return next(call for call in _draft(run).turn.calls if call.tool_call_id == call_id)
+    return next(call for call in _draft(run).said.turn.calls if call.tool_call_id == call_id)
 
 
 def _tool(run: Run, call: CallPart) -> Tool[object, ..., object] | None:
@@ -170,5 +152,5 @@ def _tool(run: Run, call: CallPart) -> Tool[object, ..., object] | None:
 
 def _key(run: Run, step: int, call: CallPart) -> str:
     """The same for every attempt of the call at this place of this run."""
-    place = _draft(run).turn.calls.index(call)
+    place = _draft(run).said.turn.calls.index(call)
     return sha256(f"{run.run_id}\0{step}\0{place}".encode()).hexdigest()

@@ -42,7 +42,8 @@ class TurnBuilder:
         start: What was sent, once the model said so.
         finish: The model's own end, once it came.
         metadata: What the provider said of its response.
-        kept: The chunks of sources and files.
+        sources: What the provider used.
+        files: What the model made.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -53,7 +54,8 @@ class TurnBuilder:
         self.start: RequestStart | None = None
         self.finish: Finish | None = None
         self.metadata = p.ResponseMetadataPayload()
-        self.kept: list[c.AnyChunk] = []
+        self.sources: list[p.SourcePayload] = []
+        self.files: list[p.FilePayload] = []
         self._handlers: Mapping[type, Callable[[Any], c.AnyChunk | None]] = {
             RequestStart: self._request,
             Finish: self._finished,
@@ -110,7 +112,7 @@ class TurnBuilder:
     @property
     def empty(self) -> bool:
         """Whether nothing was said that a user or a tool could use."""
-        return not self.kept and not any(not isinstance(part, Reasoning) for part in self.turn.content)
+        return not self.files and not any(not isinstance(part, Reasoning) for part in self.turn.content)
 
     def _solid(self, part: Part) -> c.AnyChunk | None:
         if self.finish is not None:
@@ -175,12 +177,12 @@ class TurnBuilder:
         return c.RedactedReasoning(self._run_id, "AGENT", part)
 
     def _source(self, part: p.SourcePayload) -> c.AnyChunk:
-        self.kept.append(chunk := c.Source(self._run_id, "AGENT", part))
-        return chunk
+        self.sources.append(part)
+        return c.Source(self._run_id, "AGENT", part)
 
     def _file(self, part: p.FilePayload) -> c.AnyChunk:
-        self.kept.append(chunk := c.File(self._run_id, "AGENT", part))
-        return chunk
+        self.files.append(part)
+        return c.File(self._run_id, "AGENT", part)
 
     def _call(self, part: p.ToolCallPayload) -> c.AnyChunk:
         if part.tool_call_id in self._calls:

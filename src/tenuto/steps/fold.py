@@ -1,0 +1,172 @@
+"""What each record does to a run's data: the only place where messages, steps and results are put together.
+
+Invariant: a run's data is the fold of its records, live, resumed or recovered alike; a step commits records and never
+touches what they hold.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tenuto.core import chunks as c
+from tenuto.core import payloads as p
+from tenuto.machine import records as r
+from tenuto.messages.convert import step_parts, to_turns
+from tenuto.messages.stored import ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
+from tenuto.messages.turns import CallPart, Prompt, Reasoning, ResultPart, SystemTurn, ToolTurn
+from tenuto.steps.failure import error_of
+from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
+from tenuto.steps.run import StepDraft
+
+if TYPE_CHECKING:
+    from tenuto.steps.run import Run
+
+
+def absorb(run: Run, record: r.AnyRecord) -> None:
+    """Take `record` into the run's data."""
+    match record:
+        case r.Prepared():
+            _prompt(run, record)
+        case r.ModelEnded():
+            run.draft = StepDraft(record.said)
+            run.prompt.append(record.said.turn)
+        case r.ModelFailed():
+            run.draft = StepDraft(record.said)
+            run.error = run.error or error_of(record.error)
+        case r.ToolEnded():
+            _answer(run, record)
+        case r.StepJudged():
+            _close(run, record.reason)
+        case r.AbortRequested():
+            run.draft = run.draft or (StepDraft(record.said) if record.said is not None else None)
+        case r.Finalised():
+            _end(run, record)
+        case _:
+            pass
+
+
+def _prompt(run: Run, record: r.Prepared) -> None:
+    run.context, run.input = list(record.context), list(record.input)
+    run.input_turns = tuple(to_turns(record.input))
+    turns = [*to_turns(record.context), *run.input_turns]
+    said = [turn for turn in turns if isinstance(turn, SystemTurn)]
+    run.prompt = Prompt((*record.system, *said), [turn for turn in turns if not isinstance(turn, SystemTurn)])
+
+
+def _answer(run: Run, record: r.ToolEnded) -> None:
+    draft = run.draft
+    if draft is None or record.outcome == "aborted":
+        return
+    call = next(call for call in draft.said.turn.calls if call.tool_call_id == record.call_id)
+    draft.texts[record.call_id] = record.text
+    draft.results[record.call_id] = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
+    answered = [call for call in draft.said.turn.calls if not call.provider_executed]
+    if all(call.tool_call_id in draft.results for call in answered):
+        run.prompt.append(ToolTurn(tuple(_result_part(draft, call) for call in answered)))
+
+
+def result_payload(call: CallPart, record: r.ToolEnded) -> p.ToolResultPayload:
+    """The result of a call as the user sees it; a failed one holds the text that the model was given."""
+    if record.error is not None:
+        return p.ToolResultPayload(call.tool_call_id, call.tool_name, record.text, call.args, is_error=True)
+    return p.ToolResultPayload(call.tool_call_id, call.tool_name, record.result, call.args)
+
+
+def _result_part(draft: StepDraft, call: CallPart) -> ResultPart:
+    failed = draft.results[call.tool_call_id].payload.is_error
+    return ResultPart(call.tool_call_id, call.tool_name, draft.texts[call.tool_call_id], failed)
+
+
+def _end(run: Run, record: r.Finalised) -> None:
+    _close(run, record.reason)
+    if record.error is not None:
+        run.error = run.error or error_of(record.error)
+        run.parts.append(ErrorPart(ErrorText(record.error.name, record.error.message)))
+
+
+def _close(run: Run, reason: p.FinishReason) -> None:
+    """Move the draft into the run's steps, usage and stored parts."""
+    draft = run.draft
+    if draft is None:
+        return
+    result = step_result(run, draft, reason)
+    run.draft = run.sent = None
+    run.steps.append(result)
+    run.usage = run.usage + draft.said.usage
+    turn = draft.said.turn
+    calls = {call.tool_call_id: call for call in turn.calls}
+    step = len(run.steps)
+    outcomes = {call_id: _invocation(draft, calls[call_id], chunk, step) for call_id, chunk in draft.results.items()}
+    run.parts.extend(step_parts(turn, outcomes, run.model_name, step))
+    run.parts.extend(_sources(draft))
+
+
+def step_result(run: Run, draft: StepDraft, reason: p.FinishReason) -> StepResult:
+    """The result of the step `draft`, which ended with `reason`."""
+    said = draft.said
+    meta = said.metadata
+    calls = call_chunks(run.run_id, draft)
+    return StepResult(
+        step_type="tool-result" if run.steps else "initial",
+        text=said.turn.text,
+        reasoning=_reasoning(run.run_id, draft),
+        tool_calls=calls,
+        tool_results=tuple(
+            draft.results[call.payload.tool_call_id] for call in calls if call.payload.tool_call_id in draft.results
+        ),
+        sources=tuple(c.Source(run.run_id, "AGENT", each) for each in said.sources),
+        files=tuple(c.File(run.run_id, "AGENT", each) for each in said.files),
+        finish_reason=reason,
+        usage=said.usage,
+        warnings=said.warnings,
+        request=RequestInfo(run.sent),
+        response=ResponseInfo(meta.id, meta.timestamp, meta.model_id, meta.headers),
+        provider_metadata=meta.provider_metadata,
+        model=run.model_name,
+        run_id=run.run_id,
+        raw_finish_reason=said.raw_reason,
+    )
+
+
+def call_chunks(run_id: str, draft: StepDraft) -> tuple[c.ToolCall, ...]:
+    """The step's calls as chunks."""
+    return tuple(
+        c.ToolCall(
+            run_id,
+            "AGENT",
+            p.ToolCallPayload(
+                part.tool_call_id,
+                part.tool_name,
+                part.args,
+                provider_executed=part.provider_executed,
+                provider_metadata=part.provider_metadata,
+                raw_args=part.raw_args,
+            ),
+        )
+        for part in draft.said.turn.calls
+    )
+
+
+def _reasoning(run_id: str, draft: StepDraft) -> tuple[c.ReasoningDelta, ...]:
+    parts = [part for part in draft.said.turn.content if isinstance(part, Reasoning)]
+    return tuple(
+        c.ReasoningDelta(
+            run_id, "AGENT", p.ReasoningDeltaPayload(f"reasoning-{place}", part.text, part.provider_metadata)
+        )
+        for place, part in enumerate(parts)
+    )
+
+
+def _invocation(draft: StepDraft, call: CallPart, chunk: c.ToolResult, step: int) -> ToolInvocation:
+    name, call_id, raw = call.tool_name, call.tool_call_id, call.raw_args
+    if chunk.payload.is_error:
+        text = draft.texts[call_id]
+        return ToolInvocation("output-error", call_id, name, call.args, step, error_text=text, raw_input=raw)
+    return ToolInvocation("result", call_id, name, call.args, step, result=chunk.payload.result, raw_input=raw)
+
+
+def _sources(draft: StepDraft) -> list[MessagePart]:
+    return [
+        SourcePart({"id": each.id, "sourceType": each.source_type, "title": each.title, "url": each.url})
+        for each in draft.said.sources
+    ]
