@@ -1,0 +1,5 @@
+"""The chat completions dialect: OpenAI's, and that of everyone who copied it."""
+
+from tenuto.models.chat.model import ChatModel
+
+__all__ = ["ChatModel"]

@@ -1,0 +1,304 @@
+"""The answer of a chat completions call: events in, parts out.
+
+Invariant: it ends with `Finish` only when the provider gave a finish reason; an error event, an event that is not JSON
+and a stream that stops early raise. Usage is the last value sent.
+
+Source: OpenAI API reference, "Chat completion chunk object".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from tenuto.core.errors import ModelError
+from tenuto.core.payloads import FilePayload, ResponseMetadataPayload, Usage
+from tenuto.models.assemble import Assembler, ToolDelta
+from tenuto.models.chat.wire import NO_DELTA, CallDelta, ChatChunk, Choice, Delta, Head, WireUsage
+from tenuto.models.http_errors import bounded, in_band, read_error, redact
+from tenuto.models.ports import Finish, Part, ProviderReason
+
+DONE = b"[DONE]"
+_REASONS: Mapping[str, ProviderReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content-filter",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "tool_use": "tool-calls",
+}
+_chunk = msgspec.json.Decoder(ChatChunk).decode
+_head = msgspec.json.Decoder(Head).decode
+_any = msgspec.json.Decoder().decode
+
+
+class ChatResponse:
+    """Decodes one answer.
+
+    Args:
+        provider: For errors and provider metadata.
+        headers: Of the HTTP response, lower-cased.
+        assembler: Makes the parts.
+        secrets: What error messages must not repeat.
+    """
+
+    __slots__ = (
+        "_assembler", "_headers", "_logprobs", "_named", "_provider", "_reason", "_refusal", "_secrets", "_urls",
+        "_usage", "finished",
+    )  # fmt: skip
+
+    def __init__(
+        self, provider: str, headers: Mapping[str, str], assembler: Assembler, secrets: tuple[str, ...] = ()
+    ) -> None:
+        self.finished = False
+        self._provider = provider
+        self._headers = headers
+        self._assembler = assembler
+        self._secrets = secrets
+        self._named = False
+        self._reason: str | None = None
+        self._usage: Any = None
+        self._refusal: list[str] = []
+        self._logprobs: list[Any] = []
+        self._urls: set[str] = set()
+
+    def feed(self, events: list[bytes]) -> list[Part]:
+        """The parts that these events make; after the end marker the last one is `Finish`.
+
+        Raises:
+            ModelError: An error event, or one that cannot be read.
+        """
+        assembler = self._assembler
+        for data in events:
+            try:
+                chunk = _chunk(data)
+            except (msgspec.DecodeError, RecursionError) as error:
+                if data.strip() == DONE:
+                    return self.end()
+                if not data.strip():
+                    continue
+                raise self._unreadable(data, error) from error
+            choices = chunk.choices
+            if self._named and choices and len(choices) == 1:
+                choice = choices[0]
+                delta = choice.delta
+                if delta is not None and _is_plain(choice, delta, chunk):
+                    assembler.text(cast("str", delta.content))
+                    continue
+            self._slowly(chunk, data)
+        return assembler.take()
+
+    def end(self) -> list[Part]:
+        """The last parts: at the end marker or at the end of the stream.
+
+        Raises:
+            ModelError: The answer was cut off, for there was no finish reason.
+        """
+        if self.finished:
+            return []
+        if self._reason is None:
+            raise ModelError(
+                f"The answer of {self._provider} was cut off: the stream ended without a finish reason.",
+                id="MODEL_STREAM_CUT_OFF",
+                provider=self._provider,
+                retryable=True,
+            )
+        self.finished = True
+        self._assembler.end()
+        self._assembler.parts.append(self._finish(self._reason))
+        return self._assembler.take()
+
+    def _finish(self, reason: str) -> Finish:
+        known = _REASONS.get(reason, "other")
+        if self._assembler.calls and known == "stop":
+            known = "tool-calls"
+        elif not self._assembler.calls and known == "tool-calls":
+            known = "stop"
+        return Finish(known, usage_of(self._usage), reason, self._metadata())
+
+    def _metadata(self) -> Mapping[str, Any] | None:
+        found: dict[str, Any] = {}
+        if self._refusal:
+            found["refusal"] = "".join(self._refusal)
+        if self._logprobs:
+            found["logprobs"] = self._logprobs
+        return {self._provider: found} if found else None
+
+    def _slowly(self, chunk: ChatChunk, data: bytes) -> None:
+        if not self._named:
+            self._name(data)
+        if chunk.error is not None or not (chunk.choices or chunk.usage):
+            self._check_error(data)
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
+            self._usage = chunk.x_groq.usage
+        for choice in chunk.choices or ():
+            if not choice.index:
+                self._choice(choice)
+        for citation in chunk.citations or ():
+            self._cite(citation)
+
+    def _name(self, data: bytes) -> None:
+        """Say which response this is, once its first event with an id, or with anything else, is there."""
+        try:
+            head = _head(data)
+        except msgspec.DecodeError:
+            head = Head()
+        if not head.id and b'"delta"' not in data:
+            return
+        self._named = True
+        created = int(head.created * 1000) if head.created else None
+        headers = {name: value for name, value in self._headers.items() if name != "set-cookie"}
+        self._assembler.parts.append(ResponseMetadataPayload(head.id or None, created, head.model or None, headers))
+
+    def _check_error(self, data: bytes) -> None:
+        if (error := read_error(_any(data))) is not None:
+            raise in_band(self._provider, error, self._secrets)
+
+    def _choice(self, choice: Choice) -> None:
+        if choice.error is not None or choice.finish_reason == "error":
+            error = read_error({"error": choice.error or "the provider ended the answer with an error"})
+            if error is not None:
+                raise in_band(self._provider, error, self._secrets)
+        if choice.logprobs is not None:
+            self._logprobs += choice.logprobs.content or ()
+        self._delta(choice.delta or choice.message or NO_DELTA)
+        if choice.finish_reason:
+            self._reason = choice.finish_reason
+
+    def _delta(self, delta: Delta) -> None:
+        assembler = self._assembler
+        reasoning = delta.reasoning_content or delta.reasoning
+        if isinstance(reasoning, str):
+            assembler.reasoning(reasoning)
+        if isinstance(delta.content, str):
+            assembler.text(delta.content)
+        elif delta.content:
+            self._content_parts(delta.content)
+        if delta.refusal:
+            self._refusal.append(delta.refusal)
+            assembler.text(delta.refusal)
+        if delta.tool_calls:
+            assembler.tools([self._tool_delta(call) for call in delta.tool_calls])
+        elif delta.function_call is not None:
+            assembler.tools([self._tool_delta(CallDelta(0, None, delta.function_call))])
+        for annotation in delta.annotations or ():
+            self._cite(annotation)
+        for image in delta.images or ():
+            self._image(image)
+
+    def _content_parts(self, parts: list[Any]) -> None:
+        """Content as a list: Mistral's text and thinking parts, OpenAI's text and refusal parts."""
+        for part in parts:
+            if isinstance(part, str):
+                self._assembler.text(part)
+                continue
+            record = _record(part)
+            if "thinking" in record:
+                self._assembler.reasoning(_joined_text(record["thinking"]))
+            else:
+                text = record.get("text") or record.get("refusal")
+                self._assembler.text(text if isinstance(text, str) else "")
+
+    def _tool_delta(self, call: CallDelta) -> ToolDelta:
+        function = call.function
+        arguments = function.arguments if function else None
+        if isinstance(arguments, dict):
+            arguments = msgspec.json.encode(arguments).decode()
+        extra = {self._provider: {"extra_content": call.extra_content}} if call.extra_content else None
+        return ToolDelta(call.index, call.id, function.name if function else None, arguments, extra)
+
+    def _cite(self, citation: Any) -> None:
+        outer = _record(citation) or {"url": citation}
+        record = _record(outer.get("url_citation")) or outer
+        url = record.get("url")
+        if isinstance(url, str) and url not in self._urls:
+            self._urls.add(url)
+            self._assembler.source(url, str(record.get("title") or ""))
+
+    def _image(self, image: Any) -> None:
+        url = _record(_record(image).get("image_url")).get("url")
+        if not isinstance(url, str):
+            return
+        head, _, data = url.partition(";base64,")
+        if data and head.startswith("data:"):
+            self._assembler.file(FilePayload(data, head[5:], data))
+        else:
+            self._assembler.file(FilePayload(url, "image/*"))
+
+    def _unreadable(self, data: bytes, error: Exception) -> ModelError:
+        try:
+            said = read_error(_any(data))
+        except (msgspec.DecodeError, RecursionError):
+            said = None
+        if said is not None:
+            return in_band(self._provider, said, self._secrets)
+        shown = redact(bounded(data[:400].decode("utf-8", "replace"), 200), self._secrets)
+        return ModelError(
+            f"{self._provider} sent an event that is not a chat completion chunk ({error}): {shown}",
+            id="MODEL_EVENT_INVALID",
+            provider=self._provider,
+            retryable=True,
+        )
+
+
+def _is_plain(choice: Choice, delta: Delta, chunk: ChatChunk) -> bool:
+    """Whether an event is text and nothing else: nearly all are."""
+    return (
+        delta.content.__class__ is str
+        and choice.finish_reason is None
+        and delta.tool_calls is None
+        and delta.reasoning_content is None
+        and delta.reasoning is None
+        and delta.refusal is None
+        and delta.function_call is None
+        and delta.annotations is None
+        and delta.images is None
+        and choice.logprobs is None
+        and choice.error is None
+        and not choice.index
+        and chunk.usage is None
+        and chunk.error is None
+        and chunk.citations is None
+    )
+
+
+def usage_of(raw: Any) -> Usage:
+    """Normalised usage; what a provider left out or mistyped counts as nothing."""
+    if raw is None:
+        return Usage()
+    try:
+        wire = msgspec.convert(raw, WireUsage, strict=False)
+    except msgspec.ValidationError:
+        return Usage(raw=raw)
+    prompt = wire.prompt_tokens_details
+    output = wire.completion_tokens_details
+    total_in, total_out = wire.prompt_tokens or 0, wire.completion_tokens or 0
+    return Usage(
+        total_in,
+        total_out,
+        wire.total_tokens or total_in + total_out,
+        output.reasoning_tokens if output else None,
+        prompt.cached_tokens if prompt else wire.prompt_cache_hit_tokens,
+        prompt.cache_write_tokens if prompt else None,
+        raw,
+    )
+
+
+def _joined_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    parts = cast("list[Any]", value) if isinstance(value, list) else []
+    return "".join(str(_record(part).get("text") or "") for part in parts)
+
+
+def _record(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

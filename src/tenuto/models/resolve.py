@@ -1,0 +1,163 @@
+"""From what a user gives as `model=` to a `LanguageModel`.
+
+Invariant: resolving opens nothing and needs no key; a key that is missing surfaces when the model is called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tenuto.core.errors import ConfigurationError
+from tenuto.models.catalogue import PROVIDERS, Quirks
+from tenuto.models.chat import ChatModel
+from tenuto.models.chat.model import Endpoint
+from tenuto.models.ports import LanguageModel
+
+_KEYS = ("id", "provider_id", "model_id", "url", "api_key", "headers", "api")
+_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+def resolve_model(config: object) -> LanguageModel:
+    """The model that `config` names: a `provider/model` string, a model record, or a model itself.
+
+    Raises:
+        ConfigurationError: No such provider, or a string without a slash; it names near ones and the record form.
+        TypeError: Not a model at all, or a record with unknown, doubled, missing or ill-typed keys.
+    """
+    if isinstance(config, str):
+        provider, model_id = _split(config)
+        return _known(provider, model_id, {})
+    if isinstance(config, Mapping):
+        return _from_record(cast("Mapping[str, Any]", config))
+    if isinstance(config, LanguageModel) and not isinstance(config, type):
+        return config
+    if isinstance(config, list | tuple):
+        raise TypeError("A list of fallback models is not built yet; pass one model.")
+    raise TypeError(
+        f"A model is a 'provider/model' string, a record {{'id': 'provider/model'}} or an object with provider, "
+        f"model_id and stream(); got {type(config).__name__}."
+    )
+
+
+def _split(name: str) -> tuple[str, str]:
+    provider, slash, model_id = name.partition("/")
+    if not (slash and provider and model_id):
+        raise ConfigurationError(
+            f"{name!r} does not name a model; write 'provider/model', such as 'openai/gpt-5-mini' or 'local/smollm2'.",
+            id="MODEL_NAME_INVALID",
+            details={"model": name},
+        )
+    return provider, model_id
+
+
+def _from_record(given: Mapping[str, Any]) -> LanguageModel:
+    record = _normalised(given)
+    provider, model_id = _identity(record)
+    if record.get("api") == "responses":
+        raise ConfigurationError(
+            f"The Responses API is not built yet; leave out 'api' (or say 'chat') for {provider}/{model_id}.",
+            id="MODEL_API_NOT_BUILT",
+        )
+    if record.get("api", "chat") != "chat":
+        raise TypeError(f"'api' is 'chat' or 'responses', not {record['api']!r}.")
+    if "url" not in record:
+        return _known(provider, model_id, record)
+    entry = PROVIDERS.get(provider)
+    quirks = entry.quirks if entry else Quirks()
+    return _chat(provider, model_id, record, url=record["url"], key_variables=(), quirks=quirks)
+
+
+def _normalised(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Snake-case keys, checked, without those whose value is None."""
+    record: dict[str, Any] = {}
+    for name, value in given.items():
+        key = _HUMP.sub(r"_\1", name).lower()
+        if key not in _KEYS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(key, _KEYS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_KEYS)}."
+            raise TypeError(f"A model record has no key {name!r}; {hint}")
+        if key in record:
+            raise TypeError(f"The key {key!r} is in the model record twice.")
+        if value is not None:
+            record[key] = value
+    for key, value in record.items():
+        _check_type(key, value)
+    return record
+
+
+def _check_type(key: str, value: object) -> None:
+    if key == "headers":
+        pairs = cast("Mapping[Any, Any]", value).items() if isinstance(value, Mapping) else [(None, None)]
+        if not all(isinstance(part, str) for pair in pairs for part in pair):
+            raise TypeError("'headers' of a model record is a mapping of text to text.")
+    elif not isinstance(value, str):
+        raise TypeError(f"{key!r} of a model record is text, not {type(value).__name__}.")
+
+
+def _identity(record: Mapping[str, Any]) -> tuple[str, str]:
+    if "id" in record and not record.keys() & {"provider_id", "model_id"}:
+        return _split(record["id"])
+    if "id" not in record and record.get("provider_id") and record.get("model_id"):
+        return record["provider_id"], record["model_id"]
+    raise TypeError("A model record has either 'id' ('provider/model') or both 'provider_id' and 'model_id'.")
+
+
+def _known(provider: str, model_id: str, record: Mapping[str, Any]) -> LanguageModel:
+    if provider == "local":
+        return _local(model_id)
+    entry = PROVIDERS.get(provider)
+    if entry is None:
+        raise _unknown(provider, model_id)
+    url = os.environ.get(f"{_variable(provider)}_BASE_URL") or entry.url
+    return _chat(provider, model_id, record, url=url, key_variables=entry.keys, quirks=entry.quirks)
+
+
+def _chat(
+    provider: str,
+    model_id: str,
+    record: Mapping[str, Any],
+    *,
+    url: str,
+    key_variables: tuple[str, ...],
+    quirks: Quirks,
+) -> LanguageModel:
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"The base URL of {provider}/{model_id} must begin with http:// or https://.", id="MODEL_URL_INVALID"
+        )
+    endpoint = Endpoint(
+        url=url,
+        api_key=record.get("api_key"),
+        key_variables=key_variables,
+        headers=record.get("headers", {}),
+        quirks=quirks,
+    )
+    return ChatModel(provider, model_id, endpoint)
+
+
+def _local(name: str) -> LanguageModel:
+    from tenuto.models.local import local_model
+
+    return local_model(name)
+
+
+def _variable(provider: str) -> str:
+    return provider.upper().replace("-", "_")
+
+
+def _unknown(provider: str, model_id: str) -> ConfigurationError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(provider, [*PROVIDERS, "local"], 3, 0.5)
+    hint = f"Near names: {', '.join(near)}." if near else f"Known: local, {', '.join(PROVIDERS)}."
+    return ConfigurationError(
+        f"There is no provider {provider!r} in the table. {hint} For any other OpenAI-compatible server pass a "
+        f"record: {{'id': '{provider}/{model_id}', 'url': 'http://host/v1'}}.",
+        id="MODEL_PROVIDER_UNKNOWN",
+        details={"provider": provider},
+    )
