@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.machine import records as r
@@ -20,6 +22,10 @@ from tenuto.steps.run import StepDraft
 
 if TYPE_CHECKING:
     from tenuto.steps.run import Run
+
+
+BODIES_KEPT = 1 << 20
+"""Bytes of request bodies that a run's steps keep for `step.request.body`; the last step's is always there."""
 
 
 def absorb(run: Run, record: r.AnyRecord) -> None:
@@ -92,6 +98,7 @@ def _close(run: Run, reason: p.FinishReason) -> None:
     result = step_result(run, draft, reason)
     run.draft = run.sent = None
     run.steps.append(result)
+    _forget_bodies(run)
     run.usage = run.usage + draft.said.usage
     turn = draft.said.turn
     calls = {call.tool_call_id: call for call in turn.calls}
@@ -99,6 +106,18 @@ def _close(run: Run, reason: p.FinishReason) -> None:
     outcomes = {call_id: _invocation(draft, calls[call_id], chunk, step) for call_id, chunk in draft.results.items()}
     run.parts.extend(step_parts(turn, outcomes, run.model_name, step))
     run.parts.extend(_sources(draft))
+
+
+def _forget_bodies(run: Run) -> None:
+    """Keep the request bodies of the last steps only, for each holds the whole history before it."""
+    kept = 0
+    for place in range(len(run.steps) - 1, -1, -1):
+        step = run.steps[place]
+        if step.request.sent is None:
+            return
+        kept += step.request.size
+        if kept > BODIES_KEPT and place < len(run.steps) - 1:
+            run.steps[place] = replace(step, request=RequestInfo())
 
 
 def step_result(run: Run, draft: StepDraft, reason: p.FinishReason) -> StepResult:

@@ -17,14 +17,19 @@ from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
 
 
 class RequestInfo(Struct, frozen=True, rename=wire_name):
-    """What was sent to the provider; `sent` shares its encoded messages with other steps, so it is cheap to keep."""
+    """What was sent to the provider. A long run keeps the bodies of its last steps only."""
 
     sent: Json = None
 
     @property
     def body(self) -> Json:
-        """The body as plain values, without headers; None when the model sent none."""
+        """The body as plain values, without headers; None when the model sent none or it was not kept."""
         return None if self.sent is None else msgspec.json.decode(codec.encode(self.sent))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body, if it is kept encoded."""
+        return memoryview(self.sent).nbytes if isinstance(self.sent, msgspec.Raw) else 0
 
 
 class ResponseInfo(Struct, frozen=True, rename=wire_name):
