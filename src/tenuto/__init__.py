@@ -3,22 +3,45 @@
 from tenuto import Agent, tool
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tenuto.agent import Agent
 from tenuto.core.abort import AbortController, AbortSignal
 from tenuto.core.errors import TenutoError
 from tenuto.core.request_context import RequestContext
 from tenuto.options import has_tool_call, step_count_is, total_tokens_over
+from tenuto.steps.functions import durable_function
 from tenuto.tools import ToolContext, tool
+
+if TYPE_CHECKING:
+    from tenuto.app import Tenuto
+    from tenuto.durable import DurableAgent, create_durable_agent
 
 __all__ = [
     "AbortController",
     "AbortSignal",
     "Agent",
+    "DurableAgent",
     "RequestContext",
+    "Tenuto",
     "TenutoError",
     "ToolContext",
+    "create_durable_agent",
+    "durable_function",
     "has_tool_call",
     "step_count_is",
     "tool",
     "total_tokens_over",
 ]
+
+_LATER = {"Tenuto": "app", "DurableAgent": "durable", "create_durable_agent": "durable"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what plain agents do not need when it is first asked for."""
+    if name not in _LATER:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -6,45 +6,36 @@ Invariant: an agent holds no state of any run; two calls never see each other. `
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar
-from dataclasses import replace
-from types import TracebackType
 from typing import Any, Generic, Required, TypedDict, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from tenuto.core.abort import AbortSignal
-from tenuto.core.clock import Clock, SystemClock
+from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starting, cancelled
+from tenuto.core.clock import SystemClock
 from tenuto.core.errors import ConfigurationError
-from tenuto.core.ids import IdSource, RandomIds
-from tenuto.core.request_context import as_request_context
+from tenuto.core.ids import RandomIds
 from tenuto.messages.input import Messages, SystemInput
-from tenuto.options import DefaultOptions, ModelConfig, RunOptions, build_options, merge, normalise
+from tenuto.options import DefaultOptions, ModelConfig, RunOptions, SegmentOptions, normalise
+from tenuto.runs.listing import SuspendedRuns, list_suspended
 from tenuto.runs.output import RunOutput
 from tenuto.runs.portal import Portal
 from tenuto.runs.result import Result
-from tenuto.runs.supervisor import Started, Supervisor
+from tenuto.runs.segments import Answer
 from tenuto.runs.sync import SyncRunOutput
-from tenuto.steps.callbacks import resolve
-from tenuto.steps.run import UNSET, Definition, Run
-from tenuto.steps.values import validated_values
+from tenuto.steps.run import UNSET, Definition
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunStore
+from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.tool import Tools
 from tenuto.tools.toolbox import Toolbox
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
 
-_log = logging.getLogger("tenuto")
-
-overrides: ContextVar[Mapping[int, Mapping[str, Any]]] = ContextVar("tenuto overrides", default={})  # noqa: B039
-"""By `id(agent)`: what `tenuto.testing.override` puts in place of an agent's own model, tools, deps or instructions."""
-
-_default_store: RunStore = InMemoryStore()
+default_store: RunStore = InMemoryStore()
+"""Where runs are kept that were given no other place; gone with the process."""
 
 
 DynamicTools = Tools[DepsT] | Callable[..., Tools[DepsT] | Awaitable[Tools[DepsT]]]
@@ -60,6 +51,8 @@ class AgentFields(TypedDict, total=False):
     model: Required[ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]]]
     request_context_schema: Any
     default_options: DefaultOptions | None
+    require_tool_approval: ApprovalPolicy
+    durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float
 
@@ -81,6 +74,9 @@ class Agent(Generic[DepsT, OutputT]):
             each run; what it builds is closed after the run if it is an async context manager.
         request_context_schema: Request values must fit it (a Pydantic model, dataclass or TypedDict).
         default_options: *Dynamic.* Options merged below those of each call.
+        require_tool_approval: True, or a function of an `ApprovalRequest`: such calls wait for a decision. The call's
+            option and the tool's own only add to it.
+        durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
         abort_grace: Seconds that running tools get after an abort.
 
@@ -88,17 +84,14 @@ class Agent(Generic[DepsT, OutputT]):
         ConfigurationError: No model, or tools that cannot work.
     """
 
-    __slots__ = ("_clock", "_default_options", "_definition", "_given", "_ids", "_store", "description", "id", "name")
+    __slots__ = ("_base", "_given", "description", "durable", "id", "name")
 
     id: str
     name: str
     description: str
+    durable: bool | Mapping[str, Any]
     _given: dict[str, Any]
-    _definition: Definition
-    _default_options: Any
-    _store: RunStore
-    _clock: Clock
-    _ids: IdSource
+    _base: Setup
 
     @overload
     def __init__(self: Agent[None, str], *, tools: DynamicTools[None] = (), **fields: Unpack[AgentFields]) -> None: ...
@@ -138,6 +131,8 @@ class Agent(Generic[DepsT, OutputT]):
         deps: Any = UNSET,
         request_context_schema: Any = None,
         default_options: DefaultOptions | None = None,
+        require_tool_approval: ApprovalPolicy = False,
+        durable: bool | Mapping[str, Any] = False,
         store: RunStore | None = None,
         abort_grace: float = 5.0,
     ) -> None:
@@ -157,18 +152,17 @@ class Agent(Generic[DepsT, OutputT]):
             deps=deps,
             request_context_schema=request_context_schema,
             abort_grace=abort_grace,
+            require_tool_approval=require_tool_approval,
         )
         defaults = default_options if callable(default_options) else normalise(default_options or {})
+        base = Setup(definition, defaults, store or default_store, SystemClock(), RandomIds(), AppSlot(own=store))
         fields: dict[str, Any] = {
             "id": named,
             "name": name or named,
             "description": description,
             "_given": given,
-            "_definition": definition,
-            "_default_options": defaults,
-            "_store": store or _default_store,
-            "_clock": SystemClock(),
-            "_ids": RandomIds(),
+            "durable": durable,
+            "_base": base,
         }
         for field, value in fields.items():
             object.__setattr__(self, field, value)
@@ -184,16 +178,13 @@ class Agent(Generic[DepsT, OutputT]):
         """A copy with other constructor arguments; bound to no app."""
         return cast("Agent[DepsT, OutputT]", Agent(**{**self._given, **changes}))
 
-    def _inside(self) -> tuple[Definition, Any, RunStore, Clock, IdSource]:
-        definition = self._definition
-        changed = overrides.get().get(id(self))
-        return (
-            replace(definition, resolved={}, **changed) if changed else definition,
-            self._default_options,
-            self._store,
-            self._clock,
-            self._ids,
-        )
+    def _setup(self) -> Setup:
+        return self._base.bound().overridden(id(self))
+
+    @property
+    def slot(self) -> AppSlot:
+        """The place of the agent's app; filled once, by the app."""
+        return self._base.slot
 
     # -- verbs -------------------------------------------------------------------------------------------------------
 
@@ -215,15 +206,7 @@ class Agent(Generic[DepsT, OutputT]):
             ConfigurationError: The definition, the options or the request context cannot work; nothing was sent.
             ModelError: The model call failed. Like every error after the start it carries `.result`, the full output.
         """
-        started = await _Call(self, messages, deps, options).begin()
-        try:
-            result = await started.driver.output.get_full_output()
-        except asyncio.CancelledError:
-            await _abort(started)
-            raise
-        if result.error is not None:
-            raise result.error
-        return cast("Result[OutputT]", result)
+        return await self._drained(Call(self._setup(), messages, deps, options))
 
     def stream(
         self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
@@ -241,7 +224,135 @@ class Agent(Generic[DepsT, OutputT]):
             TypeError: At once: an unknown option, or a value of the wrong type.
             ConfigurationError: When awaited: the run could not start.
         """
-        return PendingStream(_Call(self, messages, deps, options))
+        return PendingStream(Call(self._setup(), messages, deps, options))
+
+    # -- decisions -----------------------------------------------------------------------------------------------------
+
+    def resume_stream(
+        self,
+        resume_data: Any,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> PendingStream[OutputT]:
+        """Answer a pending call of a suspended run and stream what follows; there is no second `start` chunk.
+
+        The answer is stored before this returns; the same answer again attaches to what the first one started. The
+        options of the run's first call hold, those given here win.
+
+        Args:
+            resume_data: For an approval `{"approved": bool, "reason": ...}`; for a suspension, what its tool asked for.
+            run_id: The run.
+            tool_call_id: The call; may be left out when exactly one waits.
+            deps: Instead of the agent's.
+            **options: See `SegmentOptions`.
+
+        Raises:
+            RunError: When awaited. `AGENT_RESUME_NO_SNAPSHOT_FOUND` (no such run),
+                `AGENT_RESUME_TOOL_CALL_NOT_SUSPENDED`, `AGENT_RESUME_AMBIGUOUS_TOOL_CALL`,
+                `AGENT_RESUME_INVALID_DATA` (still suspended), `WORKFLOW_RESUME_ALREADY_CLAIMED` (another was faster).
+        """
+        return PendingStream(
+            Resumption(self._setup(), run_id, Answer(data=resume_data, tool_call_id=tool_call_id), deps, options)
+        )
+
+    async def resume_generate(
+        self,
+        resume_data: Any,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> Result[OutputT]:
+        """`resume_stream`, drained: the result of the whole run, the part before the suspension included."""
+        answer = Answer(data=resume_data, tool_call_id=tool_call_id)
+        return await self._drained(Resumption(self._setup(), run_id, answer, deps, options))
+
+    def approve_tool_call(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        args: dict[str, Any] | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> PendingStream[OutputT]:
+        """Let a call that waits for approval run, and stream what follows; see `resume_stream`.
+
+        Args:
+            run_id: The run.
+            tool_call_id: The call; may be left out when exactly one waits.
+            args: Arguments to run it with instead of the model's; checked like the model's.
+            deps: Instead of the agent's.
+            **options: See `SegmentOptions`.
+        """
+        answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
+        return PendingStream(Resumption(self._setup(), run_id, answer, deps, options))
+
+    async def approve_tool_call_generate(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        args: dict[str, Any] | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> Result[OutputT]:
+        """`approve_tool_call`, drained."""
+        answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
+        return await self._drained(Resumption(self._setup(), run_id, answer, deps, options))
+
+    def decline_tool_call(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        reason: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> PendingStream[OutputT]:
+        """Keep a call from running, tell the model why, and stream what follows; see `resume_stream`."""
+        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id)
+        return PendingStream(Resumption(self._setup(), run_id, answer, deps, options))
+
+    async def decline_tool_call_generate(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        reason: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> Result[OutputT]:
+        """`decline_tool_call`, drained."""
+        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id)
+        return await self._drained(Resumption(self._setup(), run_id, answer, deps, options))
+
+    async def list_suspended_runs(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:
+        """The runs of this agent that wait for a decision, newest first, with their calls; from the store.
+
+        Args:
+            per_page: Runs per page; pages only when both are given.
+            page: From 0.
+
+        Raises:
+            ConfigurationError: `AGENT_LIST_SUSPENDED_RUNS_INVALID_PER_PAGE` or `..._PAGE`.
+        """
+        return await list_suspended(self._setup().store, self.id, per_page=per_page, page=page)
+
+    async def _drained(self, call: Starting) -> Result[OutputT]:
+        started = await call.begin()
+        try:
+            result = await started.driver.output.get_full_output()
+        except asyncio.CancelledError:
+            await cancelled(started)
+            raise
+        if result.error is not None:
+            raise result.error
+        return cast("Result[OutputT]", result)
 
     # -- sync twins --------------------------------------------------------------------------------------------------
 
@@ -259,120 +370,8 @@ class Agent(Generic[DepsT, OutputT]):
         return SyncRunOutput(portal, portal.run(_started(self.stream(messages, deps=deps, **options))))
 
 
-class PendingStream(Generic[OutputT]):
-    """A run that starts when this is awaited or entered, once."""
-
-    __slots__ = ("_call", "_started")
-
-    def __init__(self, call: _Call) -> None:
-        self._call = call
-        self._started: asyncio.Future[RunOutput[OutputT]] | None = None
-
-    def __await__(self) -> Generator[Any, Any, RunOutput[OutputT]]:
-        return self._start().__await__()
-
-    async def __aenter__(self) -> RunOutput[OutputT]:
-        return await self._start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Detach; the run goes on."""
-
-    async def _start(self) -> RunOutput[OutputT]:
-        if self._started is not None:
-            return await asyncio.shield(self._started)
-        done = self._started = asyncio.get_running_loop().create_future()
-        try:
-            started = await self._call.start()
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
-                done.cancel()
-            else:
-                done.set_exception(error)
-                done.exception()  # the other waiters may be none
-            raise
-        done.set_result(cast("RunOutput[OutputT]", started.driver.output))
-        return done.result()
-
-
-class _Call:
-    """One call of an agent: its arguments, checked when it is made, started at most once."""
-
-    def __init__(self, agent: Agent[Any, Any], messages: Messages, deps: Any, options: Mapping[str, Any]) -> None:
-        self._agent = agent
-        self._messages = messages
-        self._deps = deps
-        self._given = normalise(options)
-        _, defaults, *_ = agent._inside()  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - one mechanism
-        self._defaults: Any = defaults
-        self._merged = self._given if callable(defaults) else merge(defaults, self._given)
-        self._options = build_options(self._merged)
-
-    async def start(self) -> Started:
-        """Start the run and wait until it is prepared.
-
-        Raises:
-            TenutoError: It could not be prepared; it has ended.
-        """
-        started = await self.begin()
-        try:
-            await asyncio.shield(started.driver.prepared)
-        except asyncio.CancelledError:
-            await _abort(started)
-            raise
-        return started
-
-    async def begin(self) -> Started:
-        """Start the run.
-
-        Raises:
-            TenutoError: The request context does not fit its schema, or a dynamic option failed; there is no run.
-        """
-        run, store = await self._run()
-        started = Supervisor.current().start(run, store)
-        signal: AbortSignal | None = self._merged.get("abort_signal")
-        if signal is not None:
-            forget = signal.listen(lambda: started.driver.abort(signal.reason))
-            started.task.add_done_callback(lambda _: forget())
-        return started
-
-    async def _run(self) -> tuple[Run, RunStore]:
-        agent = self._agent
-        definition, _, store, clock, ids = agent._inside()  # pyright: ignore[reportPrivateUsage] # noqa: SLF001
-        given = self._merged.get("request_context")
-        context = as_request_context(given)
-        values = validated_values(definition.request_context_schema, context, given, agent.id)
-        if callable(self._defaults):
-            defaults: Mapping[str, Any] = normalise(await resolve(self._defaults, context) or {})
-            self._merged = merge(defaults, self._given)
-            self._options = build_options(self._merged)
-        changed = overrides.get().get(id(agent), {})  # a test's parts win over the call's, too
-        options = self._options
-        if changed:
-            options = replace(options, **{name: None for name in ("model", "instructions") if name in changed})
-        run = Run(
-            run_id=self._merged.get("run_id") or ids.new("run"),
-            message_id=ids.new("msg"),
-            definition=definition,
-            options=options,
-            messages=self._messages,
-            request_context=context,
-            clock=clock,
-            ids=ids,
-            call_deps=UNSET if "deps" in changed else self._deps,
-            values=values,
-        )
-        return run, store
-
-
 async def _started(pending: PendingStream[OutputT]) -> RunOutput[OutputT]:
     return await pending
-
-
-async def _abort(started: Started) -> None:
-    started.driver.abort("cancelled")
-    await started.ended()
 
 
 def _check_model(model: object, agent_id: str) -> None:

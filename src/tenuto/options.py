@@ -10,17 +10,20 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypedDict, cast
 
-from tenuto.core.abort import AbortSignal
+import msgspec
+
+from tenuto.core.abort import AbortController, AbortSignal
 from tenuto.core.chunks import AnyChunk, ToolCall
 from tenuto.core.errors import TenutoError
 from tenuto.core.payloads import wire_name
 from tenuto.core.request_context import RequestContext
-from tenuto.messages.input import Messages, SystemInput
+from tenuto.messages.input import Messages, SystemInput, system_turns
 from tenuto.messages.turns import ProviderOptions
 from tenuto.models.ports import LanguageModel, ModelSettings, NamedTool, ToolChoice
 from tenuto.runs.result import Result
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.run import Options
+from tenuto.tools.approval import ApprovalPolicy
 
 _log = logging.getLogger("tenuto")
 
@@ -61,8 +64,8 @@ ModelConfig = str | LanguageModel | Mapping[str, Any]
 StopWhen = Callable[[StopContext], bool | Awaitable[bool]]
 
 
-class RunOptions(TypedDict, total=False):
-    """What a call may set; see `docs/options.md`.
+class SegmentOptions(TypedDict, total=False):
+    """What a call may set that starts a run or goes on with one; see `docs/options.md`.
 
     Attributes:
         max_steps: Model calls at the most (default 5; 100, with a warning, when only `stop_when` is given).
@@ -78,12 +81,14 @@ class RunOptions(TypedDict, total=False):
         provider_options: By provider name; the provider's own and the AI SDK's names both work.
         request_context: A `RequestContext`, a mapping, or an instance of the agent's schema.
         abort_signal: Stops the run when it fires.
-        run_id: The run's id; must be new to the store.
         on_chunk: Gets every chunk of `full_stream`.
         on_step_finish: Gets each `StepResult`.
         on_finish: Gets the `Result` of a run that neither failed nor was aborted.
         on_error: Gets the exception the run failed with.
         on_abort: Gets an `AbortEvent`.
+        on_suspended: Gets the `Result` of a run that waits for decisions.
+        require_tool_approval: True, or a function of an `ApprovalRequest`: these calls wait for a decision.
+        close_on_suspend: Whether a reader ends when the run waits for a decision (default), or follows it beyond.
     """
 
     max_steps: int
@@ -99,12 +104,24 @@ class RunOptions(TypedDict, total=False):
     provider_options: ProviderOptions
     request_context: Any
     abort_signal: AbortSignal
-    run_id: str
     on_chunk: Callable[[AnyChunk], object]
     on_step_finish: Callable[[StepResult], object]
     on_finish: Callable[[Result[Any]], object]
     on_error: Callable[[TenutoError], object]
     on_abort: Callable[[AbortEvent], object]
+    on_suspended: Callable[[Result[Any]], object]
+    require_tool_approval: ApprovalPolicy
+    close_on_suspend: bool
+
+
+class RunOptions(SegmentOptions, total=False):
+    """What a call of `generate` or `stream` may set.
+
+    Attributes:
+        run_id: The run's id; must be new to the store.
+    """
+
+    run_id: str
 
 
 DefaultOptions = RunOptions | Callable[[RequestContext], RunOptions | Awaitable[RunOptions]]
@@ -116,10 +133,11 @@ def _spellings(known: Iterable[str]) -> Mapping[str, str]:
     return {**{wire_name(name): name for name in names}, **{name: name for name in names}}
 
 
-_OPTIONS = _spellings(RunOptions.__annotations__)
+_OPTIONS = _spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__))
 _SETTINGS = _spellings(ModelSettingsDict.__annotations__)
 _CHOICE = _spellings(("type", "tool_name"))
-_CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort")
+_CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", "on_suspended")
+_WHOLE = ("model", "tool_choice", "instructions", "system", "context")
 
 
 def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,12 +156,22 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any]:
-    """The call's options over the defaults: mappings key by key, anything else whole. Both normalised before."""
+    """The call's options over the defaults: mappings key by key, anything else whole. Both normalised before.
+
+    A model record, a tool choice and a message are one value each: half of one must not end up in another (the key
+    of one provider at the address of another).
+    """
+    merged = _merged(defaults, call)
+    merged.update((name, call[name]) for name in _WHOLE if name in call)
+    return merged
+
+
+def _merged(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(defaults)
     for key, value in call.items():
         below = merged.get(key)
         if isinstance(below, Mapping) and isinstance(value, Mapping):
-            merged[key] = merge(cast("Mapping[str, Any]", below), cast("Mapping[str, Any]", value))
+            merged[key] = _merged(cast("Mapping[str, Any]", below), cast("Mapping[str, Any]", value))
         else:
             merged[key] = value
     return merged
@@ -159,15 +187,16 @@ def build_options(given: Mapping[str, Any]) -> Options:
     stop_when = _conditions(given.get("stop_when"))
     for name in _CALLBACKS:
         _callable(given.get(name), name)
+    _check_values(given)
     return Options(
         max_steps=_max_steps(given.get("max_steps"), stop_when),
         stop_when=stop_when,
         instructions=given.get("instructions"),
         system=given.get("system"),
         context=given.get("context"),
-        tool_choice=_tool_choice(given.get("tool_choice", "auto")),
+        tool_choice=_tool_choice(given.get("tool_choice") or "auto"),
         active_tools=_names(given.get("active_tools")),
-        tool_call_concurrency=_positive(given.get("tool_call_concurrency", 10), "tool_call_concurrency"),
+        tool_call_concurrency=_positive(_or(given.get("tool_call_concurrency"), 10), "tool_call_concurrency"),
         model=given.get("model"),
         model_settings=_settings(given.get("model_settings") or {}),
         provider_options=given.get("provider_options"),
@@ -176,6 +205,8 @@ def build_options(given: Mapping[str, Any]) -> Options:
         on_finish=given.get("on_finish"),
         on_error=given.get("on_error"),
         on_abort=given.get("on_abort"),
+        on_suspended=given.get("on_suspended"),
+        require_tool_approval=_policy(given.get("require_tool_approval", False)),
     )
 
 
@@ -233,10 +264,39 @@ def _mapping(given: object, name: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", given)
 
 
+def _or(given: Any, default: Any) -> Any:
+    return default if given is None else given
+
+
+def _check_values(given: Mapping[str, Any]) -> None:
+    system_turns(given.get("instructions"))
+    system_turns(given.get("system"))
+    run_id, signal, model = given.get("run_id"), given.get("abort_signal"), given.get("model")
+    if run_id is not None and not isinstance(run_id, str):
+        message = f"run_id= takes text, not {run_id!r}."
+        raise TypeError(message)
+    if signal is not None and not isinstance(signal, AbortSignal):
+        hint = "; pass its .signal" if isinstance(signal, AbortController) else ""
+        message = f"abort_signal= takes an AbortSignal, not {type(signal).__name__}{hint}."
+        raise TypeError(message)
+    if model is not None and not (isinstance(model, (str, Mapping)) or hasattr(model, "stream") or callable(model)):
+        message = f"model= takes 'provider/model', a model record or a LanguageModel, not {type(model).__name__}."
+        raise TypeError(message)
+    for name, options in _mapping(given.get("provider_options") or {}, "provider_options").items():
+        _mapping(options, f"provider_options[{name!r}]")
+
+
 def _callable(given: object, name: str) -> None:
     if given is not None and not callable(given):
         message = f"{name}= takes a function of one argument, not {type(given).__name__}."
         raise TypeError(message)
+
+
+def _policy(given: object) -> ApprovalPolicy:
+    if isinstance(given, bool):
+        return given
+    _callable(given, "require_tool_approval")
+    return cast("ApprovalPolicy", given)
 
 
 def _conditions(given: object) -> tuple[StopWhen, ...]:
@@ -295,7 +355,10 @@ def _tool_choice(given: object) -> ToolChoice:
 
 
 def _settings(given: Mapping[str, Any]) -> ModelSettings:
-    stops = given.get("stop_sequences")
-    if stops is not None:
-        given = {**given, "stop_sequences": (stops,) if isinstance(stops, str) else tuple(stops)}
-    return ModelSettings(**given)
+    if isinstance(stops := given.get("stop_sequences"), str):
+        given = {**given, "stop_sequences": (stops,)}
+    try:
+        return msgspec.convert(given, ModelSettings)
+    except msgspec.ValidationError as error:
+        message = f"model_settings= does not fit: {error}."
+        raise TypeError(message) from error

@@ -28,7 +28,7 @@ def model_started(step=1, attempt=1):
 def model_ended(*calls, step=1, attempt=1, reason="tool-calls"):
     decided = tuple(r.DecidedCall(call, "pay") for call in calls)
     parts = (Reasoning("hm", "sig"), *(CallPart(call, "pay", {"n": 1}) for call in calls))
-    said = r.Said(AssistantTurn(parts), reason, Usage(1, 2, 3), StepMetadata("resp"))
+    said = r.Said(AssistantTurn(parts), reason, Usage(1, 2, 3), "openai/x", StepMetadata("resp"))
     return r.ModelEnded(step, attempt, said, decided)
 
 
@@ -49,7 +49,11 @@ def tool_ended(call="c1", attempt=1, outcome="ok"):
 
 
 def decision(call="c1", *, approved=True):
-    return r.Decision(call, approved, "because")
+    return r.Decision(call, approved, "because", {"n": 2}, {"note": "ok"})
+
+
+def segment(cause="recover"):
+    return r.SegmentStarted(cause, ("stop_when",))
 
 
 def judged(step=1, *, go_on=True, reason="tool-calls"):

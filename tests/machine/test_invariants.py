@@ -143,7 +143,7 @@ class Driver:
             yield s.model_ended(*calls, step=step, attempt=attempt)
 
     def tool_end(self):
-        if self.suspensions and self.maybe(4):
+        if self.suspensions and self.maybe(2):
             self.suspensions -= 1
             return "suspended"
         return self.one_of("ok", "failed", "unknown")
@@ -151,7 +151,7 @@ class Driver:
     def decide(self):
         waiting = [call.id for call in self.state.calls if call.status in PENDING]
         if waiting:
-            self.add(s.decision(self.one_of(*waiting), approved=self.maybe(2)))
+            self.add(s.decision(self.one_of(*waiting), approved=not self.maybe(3)))
 
     def unpark(self):
         assert self.state.phase == "parked"

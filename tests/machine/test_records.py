@@ -23,6 +23,8 @@ SAMPLES = [
     r.ToolEnded("c1", 1, "failed", "no", None, s.FAILURE),
     s.decision(),
     r.Decision("c1", approved=False),
+    s.segment(),
+    r.SegmentStarted("resume"),
     s.judged(),
     s.aborted(),
     r.AbortRequested(),
@@ -49,6 +51,9 @@ def test_the_versions_are_written_even_when_they_are_the_default():
         "agentId": "agent",
         "messageId": "m1",
         "maxSteps": 2,
+        "options": None,
+        "requestContext": None,
+        "degraded": [],
         "loopVersion": r.LOOP_VERSION,
         "format": r.FORMAT,
     }

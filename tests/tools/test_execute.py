@@ -10,7 +10,7 @@ from tenuto.core.abort import AbortController
 from tenuto.core.errors import ToolError
 from tenuto.tools import ToolContext, ToolFailed, tool
 from tenuto.tools.execute import run_tool
-from tenuto.tools.outcome import Aborted, Failed, Ok, Unknown
+from tenuto.tools.outcome import Aborted, Failed, Ok, UnknownOutcome
 
 
 async def run(made, args=None, **context):
@@ -96,9 +96,9 @@ async def test_B17_a_tool_that_cancels_itself_harms_no_sibling():
     calls = [run(each) for each in (fine, raises, cancels, cancels_its_task)]
     ok, raised, *cancelled = await asyncio.gather(*calls)
     assert ok == Ok(1, "1")
-    assert isinstance(raised, Unknown)
+    assert isinstance(raised, UnknownOutcome)
     assert raised.text.startswith("ValueError: bad")
-    assert [type(each) for each in cancelled] == [Unknown, Unknown]
+    assert [type(each) for each in cancelled] == [UnknownOutcome, UnknownOutcome]
     assert "CancelledError" in cancelled[0].text
     assert not other_tasks()
     assert not asyncio.current_task().cancelling()
@@ -194,13 +194,15 @@ def test_a_thread_that_ends_after_its_loop_is_harmless():
         release.wait(30)
         over.set()
 
-    assert isinstance(asyncio.run(run(works)), Unknown)
+    assert isinstance(asyncio.run(run(works)), UnknownOutcome)
     assert started.wait(30)
     release.set()
     assert over.wait(30)
 
 
-@pytest.mark.parametrize(("effects", "kind"), [("none", Failed), ("idempotent", Unknown), ("once", Unknown)])
+@pytest.mark.parametrize(
+    ("effects", "kind"), [("none", Failed), ("idempotent", UnknownOutcome), ("once", UnknownOutcome)]
+)
 async def test_at_the_timeout_the_tool_is_cancelled_and_joined(effects, kind):
     ended = []
 
@@ -217,7 +219,7 @@ async def test_at_the_timeout_the_tool_is_cancelled_and_joined(effects, kind):
     assert isinstance(outcome, kind)
     assert outcome.error.id == "TOOL_TIMEOUT"
     assert "did not finish within 1e-09 s" in outcome.text
-    assert ("may have taken effect" in outcome.text) is (kind is Unknown)
+    assert ("may have taken effect" in outcome.text) is (kind is UnknownOutcome)
     assert not other_tasks()
     assert len(ended) <= 1
 
@@ -248,7 +250,7 @@ async def test_whatever_the_body_raises_is_an_outcome(is_async, error, text):
 
     body = asynchronous if is_async else synchronous
     outcome = await run(tool(body))
-    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome, UnknownOutcome)
     assert outcome.error is error
     assert text in outcome.text
     assert "may have taken effect" in outcome.text
@@ -266,7 +268,7 @@ async def test_a_stop_iteration_does_not_hang_the_call(is_async):
         raise StopIteration("end")
 
     outcome = await run(tool(asynchronous if is_async else synchronous))
-    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome, UnknownOutcome)
     assert "StopIteration" in outcome.text
 
 
@@ -377,7 +379,7 @@ async def test_a_result_that_is_no_json_is_an_answer_too():
         return {"rows": [1, object()]}
 
     outcome = await run(forgets)
-    assert isinstance(outcome, Unknown)
+    assert isinstance(outcome, UnknownOutcome)
     assert "was not awaited" in outcome.text
     outcome = await run(opens)
     assert isinstance(outcome.error, ToolError)

@@ -51,7 +51,7 @@ def test_options():
     assert repr(add) == "Tool('plus')"
 
 
-@pytest.mark.parametrize("option", ["key", "require_approval", "reconcile", "on_unknown", "transform", "background"])
+@pytest.mark.parametrize("option", ["transform", "background", "to_model_output"])
 def test_an_option_not_built_yet_is_a_type_error(option):
     with pytest.raises(TypeError, match=option):
         tool(**{option: None})
@@ -179,3 +179,65 @@ def test_the_context_has_to_come_first():
 
 def test_a_context_shows_no_values():
     assert "secret" not in repr(ToolContext(deps="secret", tool_name="t"))
+
+
+def test_options_of_effects_and_approval():
+    def asks(args):
+        return bool(args)
+
+    def looks(ctx):
+        return None
+
+    @tool(
+        key=["b", "a"],
+        key_scope="thread",
+        require_approval=asks,
+        reconcile=looks,
+        on_unknown="suspend",
+        suspend_schema=int,
+        resume_schema={"type": "string"},
+    )
+    def pay(ctx: ToolContext, a: int, b: int, /) -> None: ...
+
+    assert (pay.key, pay.key_scope, pay.on_unknown) == (("b", "a"), "thread", "suspend")
+    assert (pay.require_approval, pay.reconcile) == (asks, looks)
+    assert (pay.suspend_schema, pay.resume_schema) == (int, {"type": "string"})
+    plain = tool(pay.fn)
+    assert (plain.key, plain.key_scope, plain.require_approval) == (None, "run", False)
+    assert (plain.reconcile, plain.on_unknown, plain.suspend_schema) == (None, "error", None)
+    assert tool(key=())(pay.fn).key == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"key": "a"}, r"key=\('a',\)"),
+        ({"key": ("a", "x")}, "'x', which is no parameter of it; they are: ctx, a"),
+        ({"key": ("bound",)}, "'bound', which is no parameter"),
+        ({"key": ("a", "a")}, "twice"),
+        ({"key": {"a"}}, "tuple of parameter names"),
+        ({"key": ("a",), "effects": "none"}, "says that it has none"),
+        ({"key": ("a",), "key_scope": "user"}, "none of run, thread, resource"),
+        ({"key_scope": "thread"}, "does nothing without key="),
+        ({"require_approval": "always"}, "True, False or a function"),
+        ({"require_approval": None}, "True, False or a function"),
+        ({"reconcile": True}, "has to be a function"),
+        ({"reconcile": lambda ctx: None, "effects": "none"}, "says that it has none"),
+        ({"on_unknown": "retry"}, "none of error, suspend"),
+        ({"on_unknown": "suspend", "effects": "none"}, "says that it has none"),
+        ({"suspend_schema": "Question"}, "a type or a JSON Schema"),
+    ],
+)
+def test_an_option_that_cannot_work_names_itself(options, text):
+    def pay(ctx: ToolContext, a: int, bound: int) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=text):
+        tool(**options)(functools.partial(pay, bound=1))
+
+
+def test_the_context_is_no_part_of_a_key():
+    @tool(key=("ctx",))
+    def pay(ctx: ToolContext, a: int) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="'ctx', which is the context"):
+        _ = pay.parameters

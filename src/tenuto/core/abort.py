@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 Listener = Callable[[], None]
 
-log = logging.getLogger("tenuto")
+_log = logging.getLogger("tenuto")
 
 
 class AbortSignal:
@@ -103,8 +103,8 @@ class _Switch:
             return
         try:
             listener()
-        except Exception:
-            log.exception("A listener of an abort signal failed; the others are called all the same.")
+        except Exception:  # noqa: BLE001 - a user's function
+            _log.exception("A listener of an abort signal failed; the others are called all the same.")
 
 
 def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Event) -> None:

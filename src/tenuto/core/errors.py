@@ -37,8 +37,8 @@ class TenutoError(Exception):
         details: Mapping[str, Scalar] | None = None,
     ) -> None:
         super().__init__(message)
-        self.id = id or self.default_id
-        self.domain = domain or self.default_domain
+        self.id: str = id or self.default_id
+        self.domain: str = domain or self.default_domain
         self.category: Category = category or self.default_category
         self.details: dict[str, Scalar] = dict(details or {})
         self.result: Any = None
@@ -58,7 +58,7 @@ class ConfigurationError(TenutoError):
     """The definition of an agent, a tool or an app cannot work; nothing was started."""
 
     default_id = "CONFIGURATION_INVALID"
-    default_category = "USER"
+    default_category: ClassVar[Category] = "USER"
 
 
 class RunError(TenutoError):
@@ -80,7 +80,7 @@ class OutputInvalid(TenutoError):
 
     default_id = "STRUCTURED_OUTPUT_INVALID"
     default_domain = "AGENT"
-    default_category = "THIRD_PARTY"
+    default_category: ClassVar[Category] = "THIRD_PARTY"
 
 
 class StoreError(TenutoError):
@@ -111,7 +111,7 @@ class ModelError(TenutoError):
 
     default_id = "AGENT_STREAM_ERROR"
     default_domain = "LLM"
-    default_category = "THIRD_PARTY"
+    default_category: ClassVar[Category] = "THIRD_PARTY"
 
     def __init__(
         self,
@@ -129,13 +129,13 @@ class ModelError(TenutoError):
         details: Mapping[str, Scalar] | None = None,
     ) -> None:
         super().__init__(message, id=id, category=category, details=details)
-        self.provider = provider
-        self.code = code
-        self.type = type
-        self.status = status
-        self.retryable = retryable
-        self.request_id = request_id
-        self.retry_after = retry_after
+        self.provider: str | None = provider
+        self.code: str | None = code
+        self.type: str | None = type
+        self.status: int | None = status
+        self.retryable: bool = retryable
+        self.request_id: str | None = request_id
+        self.retry_after: float | None = retry_after
 
 
 class ModelHTTPError(ModelError):

@@ -10,7 +10,6 @@ from secrets import token_hex
 from typing import Protocol
 
 
-
 class IdSource(Protocol):
     """Makes ids that are unique in the store."""
 

@@ -33,6 +33,7 @@ ACCEPTED: Mapping[type[r.Record], frozenset[Phase]] = {
     r.ToolStarted: frozenset({"calling"}),
     r.ToolEnded: frozenset({"calling"}),
     r.Decision: frozenset({"calling", "parked"}),
+    r.SegmentStarted: frozenset({"starting", "ready", "modelling", "calling", "parked", "judged", "closing"}),
     r.StepJudged: frozenset({"calling"}),
     r.Parked: frozenset({"calling"}),
     r.AbortRequested: frozenset({"starting", "ready", "modelling", "calling", "parked", "judged", "closing"}),
@@ -161,6 +162,8 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             call = _call(state, record, record.call_id)
             _check(state, record, call.status in PENDING, f"of a call that is {call.status!r}")
             return _move(_to(state, "calling"), call, _decided(call, approved=record.approved))
+        case r.SegmentStarted():
+            return replace(state, recoveries=state.recoveries + (record.cause == "recover"))
         case r.StepJudged():
             return _step_judged(state, record)
         case r.AbortRequested():
@@ -185,14 +188,15 @@ def _model_started(state: RunState, record: r.ModelStarted) -> RunState:
     _check(state, record, not state.aborted, "after an abort")
     _check(state, record, (record.step, record.attempt) == due, f"where step {due[0]}, attempt {due[1]} is due")
     _check(state, record, record.step <= state.max_steps, f"beyond the budget of {state.max_steps}")
-    return replace(_to(state, "modelling"), step=record.step, attempt=record.attempt, calls=())
+    started = replace(_to(state, "modelling"), step=record.step, attempt=record.attempt, calls=())
+    return replace(started, first_event=record.first_event)
 
 
 def _model_ended(state: RunState, record: r.ModelEnded) -> RunState:
     _check_current(state, record)
     _check(state, record, len({call.id for call in record.calls}) == len(record.calls), "with one call id twice")
     calls = tuple(Call(call.id, call.name) for call in record.calls)
-    return replace(_to(state, "calling"), calls=calls, reason=record.said.reason)
+    return replace(_to(state, "calling"), calls=calls, reason=record.said.reason, recoveries=0)
 
 
 def _assessed(state: RunState, record: r.Assessed) -> RunState:

@@ -40,12 +40,21 @@ class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True
 
 
 class RunStarted(Record, frozen=True, omit_defaults=False, tag="run-started"):
-    """The run exists; nothing was resolved or sent. The versions are always written: a default may change later."""
+    """The run exists; nothing was resolved or sent. The versions are always written: a default may change later.
+
+    Attributes:
+        options: The options of the call in their persisted form.
+        request_context: The request values that JSON can hold.
+        degraded: What of the options a later process will not have, or have in a stricter form.
+    """
 
     run_id: str
     agent_id: str
     message_id: str
     max_steps: int
+    options: Json = None
+    request_context: Json = None
+    degraded: tuple[str, ...] = ()
     loop_version: int = LOOP_VERSION
     format: int = FORMAT
 
@@ -59,10 +68,15 @@ class Prepared(Record, frozen=True, tag="prepared"):
 
 
 class ModelStarted(Record, frozen=True, tag="model-started"):
-    """A model call begins; without an outcome it is made again as the next attempt."""
+    """A model call begins; without an outcome it is made again as the next attempt.
+
+    Attributes:
+        first_event: Index of the attempt's first event, from which a further attempt's viewers forget.
+    """
 
     step: int
     attempt: int
+    first_event: int = 0
 
 
 class DecidedCall(Struct, frozen=True, omit_defaults=True, rename=wire_name):
@@ -73,11 +87,15 @@ class DecidedCall(Struct, frozen=True, omit_defaults=True, rename=wire_name):
 
 
 class Said(Struct, frozen=True, omit_defaults=True, rename=wire_name):
-    """What a model call gave: its turn and what belongs to it. Cut short, the turn is partial."""
+    """What a model call gave: its turn and what belongs to it. Cut short, the turn is partial.
+
+    `model` is `provider/model`.
+    """
 
     turn: AssistantTurn
     reason: FinishReason
     usage: Usage
+    model: str = ""
     metadata: StepMetadata = StepMetadata()
     raw_reason: str | None = None
     warnings: tuple[Json, ...] = ()
@@ -119,7 +137,12 @@ class ToolStarted(Record, frozen=True, tag="tool-started"):
 class ToolEnded(Record, frozen=True, tag="tool-ended"):
     """A call has its outcome; `text` is what the model is told, `result` what the tool returned.
 
-    `attempt` is that of the intent it answers; a call that never ran (refused, declined) is answered with any.
+    Of a suspended call `result` is its payload and `text` the JSON Schema of what it waits for. `attempt` is that of
+    the intent it answers; a call that never ran (refused, declined) is answered with any.
+
+    Attributes:
+        asks: What a suspended call waits for: data for its body, or somebody's word on whether it took effect.
+        deduplicated: The result is that of an earlier call with the same key.
     """
 
     call_id: str
@@ -128,14 +151,34 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
     text: str
     result: Json = None
     error: ErrorInfo | None = None
+    asks: Literal["data", "outcome"] | None = None
+    deduplicated: bool = False
 
 
 class Decision(Record, frozen=True, tag="decision"):
-    """Somebody answered a pending call."""
+    """Somebody answered a pending call.
+
+    Attributes:
+        args: Arguments edited at the approval; None leaves the model's.
+        resume_data: What the tool gets as `ctx.resume_data`.
+    """
 
     call_id: str
     approved: bool
     reason: str | None = None
+    args: Json = None
+    resume_data: Json = None
+
+
+class SegmentStarted(Record, frozen=True, tag="segment-started"):
+    """Another driver goes on with the run: after a decision, or because the last driver is gone.
+
+    Attributes:
+        degraded: What of the call's options this process does not have.
+    """
+
+    cause: Literal["resume", "recover"]
+    degraded: tuple[str, ...] = ()
 
 
 class StepJudged(Record, frozen=True, tag="step-judged"):
@@ -159,10 +202,11 @@ class Parked(Record, frozen=True, tag="parked"):
 
 
 class Finalised(Record, frozen=True, tag="finalised"):
-    """The result is fixed and saved; only the terminal chunk is missing."""
+    """The result is fixed and saved; only the terminal chunk is missing. `at` is in seconds since the epoch."""
 
     reason: FinishReason
     error: ErrorInfo | None = None
+    at: float | None = None
 
 
 class Finished(Record, frozen=True, tag="finished"):
@@ -179,6 +223,7 @@ AnyRecord = (
     | ToolStarted
     | ToolEnded
     | Decision
+    | SegmentStarted
     | StepJudged
     | AbortRequested
     | Parked

@@ -75,6 +75,8 @@ class RunState(Struct, frozen=True):
         calls: Of the current step only.
         reason: Why the step, or at the end the run, ended.
         aborted: An abort was recorded; no further command starts work.
+        first_event: Index of the first event of the current attempt of the model call.
+        recoveries: Recoveries since a model call last completed.
         seq: How many records made this state.
     """
 
@@ -86,6 +88,8 @@ class RunState(Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     reason: FinishReason = "other"
     aborted: bool = False
+    first_event: int = 0
+    recoveries: int = 0
     seq: int = 0
 
     @property

@@ -38,9 +38,13 @@ def system_turns(given: SystemInput | None) -> tuple[SystemTurn, ...]:
     """
     if given is None:
         return ()
-    if isinstance(given, (str, Mapping, SystemTurn)):
-        given = [given]
-    return tuple(turn for each in given if (turn := _system_turn(each)).text)
+    return tuple(turn for each in _elements(given) if (turn := _system_turn(each)).text)
+
+
+def _elements(given: object) -> Iterable[Any]:
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
+        return [cast("Any", given)]
+    return cast("Iterable[Any]", given)
 
 
 def _system_turn(given: str | Mapping[str, Any] | SystemTurn) -> SystemTurn:
@@ -74,7 +78,7 @@ class MessageReader:
         Raises:
             ConfigurationError: Something in `given` is not a message (`AGENT_INVALID_MESSAGES`).
         """
-        items = [given] if isinstance(given, (str, Mapping, s.Message)) else list(given)
+        items = _listed(given)
         messages: list[s.Message] = []
         for place, item in enumerate(items):
             if isinstance(item, Mapping) and item.get("role") == "tool":
@@ -99,6 +103,15 @@ class MessageReader:
     def _new(self, role: Any, parts: tuple[s.MessagePart, ...], message_id: object = None) -> s.Message:
         made = str(message_id) if message_id else self._ids.new("msg")
         return s.Message(made, role, s.timestamp(self._clock.now()), s.Content(parts))
+
+
+def _listed(given: object) -> list[MessageInput]:
+    if isinstance(given, (str, Mapping, s.Message)):
+        return [cast("MessageInput", given)]
+    if isinstance(given, Iterable) and not isinstance(given, (bytes, bytearray)):
+        return list(cast("Iterable[MessageInput]", given))
+    text = f"{_shown(given)} is not a message. Give {_FORMS}."
+    raise ConfigurationError(text, id="AGENT_INVALID_MESSAGES", domain="AGENT")
 
 
 def _stored(item: Mapping[str, Any], place: int) -> s.Message:

@@ -9,100 +9,168 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from tenuto.core import chunks as c
+from tenuto.core import faults
 from tenuto.core import payloads as p
-from tenuto.core.errors import RunError, TenutoError
+from tenuto.core.errors import RunError, StaleLease, TenutoError
 from tenuto.machine import commands as m
 from tenuto.machine.decisions import next_commands
-from tenuto.machine.records import RunStarted
-from tenuto.runs.journal import Journal
+from tenuto.machine.records import LOOP_VERSION, Parked, RunStarted, SegmentStarted
+from tenuto.runs import live
+from tenuto.runs.journal import Journal, Position
+from tenuto.runs.lease import Held, Renewer
 from tenuto.runs.output import RunOutput
+from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
 from tenuto.runs.result import build_result
+from tenuto.runs.work import Work
+from tenuto.steps.assess import assess_calls
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.failure import error_info
 from tenuto.steps.finish import STATUS, finalise, finish, record_abort
 from tenuto.steps.judge import judge_step
 from tenuto.steps.model_step import call_model
-from tenuto.steps.prepare import prepare
+from tenuto.steps.prepare import bind, prepare
 from tenuto.steps.run import Run
-from tenuto.steps.tool_step import assess_calls, refuse_call, run_call
+from tenuto.steps.tool_step import refuse_call, run_call, settle_call
 from tenuto.store.ports import Fence, HeldBy, RunRow, RunStore, Scope
 
 _log = logging.getLogger("tenuto")
 
 
+class Continued(Struct, frozen=True):
+    """A run that somebody has driven before: the fence under which this process goes on, and from where."""
+
+    fence: Fence
+    position: Position
+    cause: Literal["resume", "recover"]
+
+
 class Driver:
-    """Drives one run from its claim to its terminal chunk. Made and used on one event loop.
+    """Drives one run from its claim until it has ended or waits for a decision. Made and used on one event loop.
 
     Args:
         run: What to do.
         store: Where it is kept.
-        owner: Who drives it: unique per process.
+        owner: Names this driver to the store; no other driver has the same.
+        continued: Set when the run goes on; its fence is the driver's from then on.
+        wake: Told the run id and the index of its last stored event.
+        renewer: Keeps the lease of a durable run alive.
 
     Attributes:
         output: For readers; there before the run starts.
+        task: Drives it; set by the supervisor that owns it.
         prepared: Done once the prompt is assembled; holds what kept the run from starting.
     """
 
-    def __init__(self, run: Run, store: RunStore, owner: str) -> None:
+    task: asyncio.Task[None]
+
+    def __init__(
+        self,
+        run: Run,
+        store: RunStore,
+        owner: str,
+        *,
+        continued: Continued | None = None,
+        wake: Callable[[str, int], None] | None = None,
+        renewer: Renewer | None = None,
+    ) -> None:
         self.run: Run = run
-        self.output: RunOutput[Any] = RunOutput(run.run_id, run.message_id, self.abort)
+        first = 0 if continued is None else continued.position.events
+        self.output: RunOutput[Any] = RunOutput(run.run_id, run.message_id, self.abort, first_index=first)
         self.output.watch(run.options.on_chunk)
         self._store = store
         self._owner = owner
+        self._continued = continued
+        self._wake = wake
         self._loop = asyncio.get_running_loop()
         self.prepared: asyncio.Future[None] = self._loop.create_future()
-        self._working: list[asyncio.Task[None]] = []
-        self._modelling: asyncio.Task[Any] | None = None
-        self._cut_short = False
-        self._grace: asyncio.TimerHandle | None = None
+        self._renewer = renewer
+        self._work = Work(self._loop, run.definition.abort_grace)
 
     def abort(self, reason: object = None) -> None:
         """Ask the run to stop; thread-safe, and harmless when it has ended."""
         if not self.run.aborted and not self._loop.is_closed():
             self.run.abort.abort(reason)
-            self._loop.call_soon_threadsafe(self._interrupt_work)
+            self._loop.call_soon_threadsafe(self._work.interrupt)
 
     async def drive(self) -> None:
         """Drive the run to its end. Never raises for a failed run; its readers hear of it.
 
-        Cancelled (the loop is closing), it aborts the run, saves what there is and re-raises.
+        Cancelled (the loop is closing), it saves what there is and re-raises: a plain run is aborted, a durable one
+        is left where it stands, its lease free, for another driver to recover.
         """
+        live.enter(self)
         try:
             await self._claimed()
+            self._is_prepared()
         except asyncio.CancelledError:
-            self.output.fail(_closed(self.run.run_id))
+            self._lost(_closed(self.run.run_id))
             raise
+        except StaleLease as error:
+            _log.warning("Run %s is driven by another process now; this driver has let go of it.", self.run.run_id)
+            self._lost(error)
         except Exception as error:  # noqa: BLE001 - the store's or our own fault; the readers must hear of it
-            self.output.fail(error)
-            self._not_prepared(error)
+            self._lost(error)
         finally:
-            self._not_prepared(_closed(self.run.run_id))
+            live.leave(self, parked=self.output.status == "suspended")
 
     async def _claimed(self) -> None:
-        run, scope = self.run, Scope("run", self.run.run_id)
-        row = RunRow(run_id=run.run_id, agent_id=run.definition.id, scope=scope)
+        journal = await self._open()
+        held = self._hold(journal)
+        try:
+            await self._whole_run(journal)
+        finally:
+            await self._let_go(journal, held)
+
+    def _hold(self, journal: Journal) -> Held | None:
+        task = asyncio.current_task()
+        if self._renewer is None or not journal.kept or task is None:
+            return None
+        return self._renewer.hold(journal.fence, lambda: _let_cancel(task))
+
+    async def _open(self) -> Journal:
+        run, on = self.run, self._continued
+        if on is not None:
+            return self._journal(on.fence, on.position)
+        scope = Scope("run", run.run_id)
+        row = RunRow(
+            run_id=run.run_id,
+            agent_id=run.definition.id,
+            scope=scope,
+            durable=run.durable,
+            loop_version=LOOP_VERSION,
+        )
         fence = await self._store.claim(scope, self._owner, run=row)
         if isinstance(fence, HeldBy):
             message = f"Run {run.run_id!r} is driven by {fence.owner}; it cannot be started here."
             raise RunError(message, id="RUN_HELD")
-        journal = Journal(run, self._store, fence, self.output.show)
-        try:
-            await self._whole_run(journal)
-        finally:
-            await self._let_go(journal, fence)
+        faults.hit("run.after_claim")
+        return self._journal(fence, Position(kept=run.durable))
+
+    def _journal(self, fence: Fence, position: Position) -> Journal:
+        wake = self._wake
+        stored = None if wake is None else partial(wake, self.run.run_id)
+        return Journal(self.run, self._store, fence, self.output.show, position=position, stored=stored)
 
     async def _whole_run(self, journal: Journal) -> None:
         try:
-            await self._start(journal)
+            if self._continued is None:
+                await self._start(journal)
+            else:
+                await self._go_on(journal, self._continued)
             await self._steps(journal)
         except asyncio.CancelledError:
-            self.run.abort.abort("the event loop ended")
-            await self._steps(journal)
+            if not self.run.durable:
+                self.run.abort.abort("the event loop ended")
+                await self._steps(journal)
+            raise
+        except StaleLease:
             raise
         except Exception as error:  # noqa: BLE001 - a fault outside every step: end the run with it
             await self._close_failed(journal, error)
@@ -110,16 +178,37 @@ class Driver:
     async def _start(self, journal: Journal) -> None:
         run = self.run
         start = c.Start(run.run_id, "AGENT", p.StartPayload(run.definition.id, run.message_id))
-        record = RunStarted(run.run_id, run.definition.id, run.message_id, run.options.max_steps)
+        record = RunStarted(
+            run.run_id,
+            run.definition.id,
+            run.message_id,
+            run.options.max_steps,
+            run.persisted,
+            run.request_context.to_json() if run.durable or run.persisted is not None else None,
+            run.degraded,
+        )
         await journal.commit(record, chunks=[start])
 
+    async def _go_on(self, journal: Journal, on: Continued) -> None:
+        await journal.commit(SegmentStarted(on.cause, self.run.degraded))
+        if on.cause == "recover" and journal.state.phase not in {"starting", "closing"}:
+            await bind(self.run)
+        await take_decisions(self.run, journal, self._store)
+
     async def _steps(self, journal: Journal) -> None:
-        while commands := next_commands(journal.state):
-            if self.run.aborted and not journal.state.aborted and journal.state.phase != "closing":
-                await record_abort(self.run, journal)
-            else:
-                await self._execute(journal, commands)
+        while True:
+            await self._heed_abort(journal)
+            commands = next_commands(journal.state)
+            if not commands:
+                break
+            await self._execute(journal, commands)
         await self._end(journal)
+
+    async def _heed_abort(self, journal: Journal) -> None:
+        if journal.kept and await abort_posted(self.run, self._store):
+            self.run.abort.abort("requested")
+        if self.run.aborted and not journal.state.aborted and journal.state.phase not in {"closing", "done"}:
+            await record_abort(self.run, journal)
 
     async def _execute(self, journal: Journal, commands: Sequence[m.Command]) -> None:
         run = self.run
@@ -127,9 +216,11 @@ class Driver:
             case [m.Prepare()]:
                 await self._prepare(journal)
             case [m.CallModel() as command]:
-                await self._call_model(journal, command)
+                await self._work.alone(call_model(run, journal, command), lambda: run.listening)
             case [m.AssessCalls() as command]:
-                assess_calls(run, journal, command)
+                await assess_calls(run, journal, command)
+            case [m.Park() as command]:
+                await self._park(journal, command)
             case [m.JudgeStep() as command]:
                 await judge_step(run, journal, command)
             case [m.Finalise() as command]:
@@ -139,33 +230,40 @@ class Driver:
             case _:
                 await self._answer_calls(journal, commands)
 
-    async def _call_model(self, journal: Journal, command: m.CallModel) -> None:
-        """Make the call in this task; an abort cancels the task, and `call_model` takes the cancellation as its end."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - drive() runs as a task
-        self._modelling = task
-        try:
-            await call_model(self.run, journal, command)
-        finally:
-            self._modelling = None
-        if self._cut_short:
-            self._cut_short = False
-            if task.uncancel() > 0:
-                raise asyncio.CancelledError
+    async def _park(self, journal: Journal, command: m.Park) -> None:
+        """Wait for decisions without holding anything, unless one has been posted already."""
+        if await take_decisions(self.run, journal, self._store):
+            return
+        faults.hit("run.before_park")
+        await journal.commit(Parked(command.call_ids), status="suspended")
+        faults.hit("run.after_park")
+        if not await decisions_posted(self.run, self._store):
+            return
+        fence = await self._store.claim(journal.fence.scope, self._owner, run=self._row(journal), expect="suspended")
+        if isinstance(fence, Fence):
+            journal.fence = fence
+            await take_decisions(self.run, journal, self._store)
+
+    def _row(self, journal: Journal) -> RunRow:
+        run = self.run
+        return RunRow(
+            run_id=run.run_id, agent_id=run.definition.id, scope=journal.fence.scope, loop_version=LOOP_VERSION
+        )
 
     async def _answer_calls(self, journal: Journal, commands: Sequence[m.Command]) -> None:
-        limit = asyncio.Semaphore(self.run.options.tool_call_concurrency)
-        jobs = [_limited(limit, partial(self._answer, journal, command)) for command in commands]
-        await self._work(jobs)
+        jobs = [partial(self._answer, journal, command) for command in commands]
+        await self._work.together(jobs, self.run.options.tool_call_concurrency)
 
-    def _answer(self, journal: Journal, command: m.Command) -> Coroutine[Any, Any, None]:
+    async def _answer(self, journal: Journal, command: m.Command) -> None:
         match command:
             case m.RunTool():
-                return run_call(self.run, journal, command)
+                await run_call(self.run, journal, command)
             case m.RefuseCall():
-                return refuse_call(self.run, journal, command)
+                await refuse_call(self.run, journal, command)
+            case m.SettleUnknown():
+                await settle_call(self.run, journal, command)
             case _:
-                message = f"The machine asked for {type(command).__name__}, which a run without a past never needs."
+                message = f"{type(command).__name__} is no command that stands beside others."
                 raise RunError(message, id="RUN_COMMAND_UNEXPECTED")
 
     async def _prepare(self, journal: Journal) -> None:
@@ -174,63 +272,58 @@ class Driver:
         except Exception as given:  # noqa: BLE001 - the user's functions run in it
             error = _preparation_failed(given)
             self.run.error = error
+            await journal.commit(chunks=[c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))])
             await finalise(self.run, journal, m.Finalise("error"))
             await call_back(self.run.options.on_error, error, "on_error")
             self._not_prepared(error)
         else:
-            self.prepared.set_result(None)
-
-    # -- work that can be interrupted ------------------------------------------------------------------------------
-
-    async def _work(self, jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Run jobs as tasks and join them; they get `abort_grace` seconds after an abort."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._working = [group.create_task(job) for job in jobs]
-                if self.run.aborted:
-                    self._interrupt_work()
-        except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
-        finally:
-            self._working = []
-            if self._grace is not None:
-                self._grace.cancel()
-                self._grace = None
-
-    def _interrupt_work(self) -> None:
-        if self._modelling is not None:
-            self._cut_short = self._modelling.cancel() or self._cut_short
-        elif self._working and self._grace is None:
-            self._grace = self._loop.call_later(self.run.definition.abort_grace, self._cancel_work)
-
-    def _cancel_work(self) -> None:
-        for task in self._working:
-            task.cancel()
+            self._is_prepared()
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _end(self, journal: Journal) -> None:
-        run, reason = self.run, journal.state.reason
-        result = build_result(run, reason)
-        if reason not in {"aborted", "error"}:
+        run, state = self.run, journal.state
+        if state.phase == "parked":
+            result = build_result(run, "suspended")
+            await call_back(run.options.on_suspended, result, "on_suspended")
+            self.output.end(result, "suspended")
+            return
+        result = build_result(run, state.reason)
+        if state.reason not in {"aborted", "error"}:
             await call_back(run.options.on_finish, result, "on_finish")
-        status = STATUS.get(reason, "success")
-        self.output.end(result, status)
+        self.output.end(result, STATUS.get(state.reason, "success"))
 
     async def _close_failed(self, journal: Journal, error: Exception) -> None:
+        if journal.state.phase in {"closing", "done"}:
+            raise error  # the end itself could not be written: it must not be followed by another one
         self.run.error = error if isinstance(error, TenutoError) else _internal(error)
         _log.exception("Run %s failed outside its steps.", self.run.run_id)
         await journal.commit(chunks=[c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))])
         await finalise(self.run, journal, m.Finalise("error"))
         await self._steps(journal)
 
-    async def _let_go(self, journal: Journal, fence: Fence) -> None:
+    async def _let_go(self, journal: Journal, held: Held | None) -> None:
         await journal.aclose()
+        if held is not None and self._renewer is not None:
+            self._renewer.drop(held)
         try:
             await self.run.closing.aclose()
         except Exception:  # noqa: BLE001 - a user's object
             _log.exception("Closing the dependencies of run %s failed.", self.run.run_id)
-        await self._store.release(fence)
+        await self._store.release(journal.fence)
+
+    def _lost(self, error: Exception) -> None:
+        """What keeps the run from its end; after its end there is only the log to tell."""
+        if self.output.status == "running":
+            self.output.fail(error)
+        elif not isinstance(error, RunError):
+            _log.error("Run %s has ended, but its store or its scope did not let go.", self.run.run_id, exc_info=error)
+        self._not_prepared(error)
+
+    def _is_prepared(self) -> None:
+        """There is something to read: also when an abort came before the preparation."""
+        if not self.prepared.done():
+            self.prepared.set_result(None)
 
     def _not_prepared(self, error: Exception) -> None:
         if not self.prepared.done():
@@ -238,9 +331,8 @@ class Driver:
             self.prepared.exception()
 
 
-async def _limited(limit: asyncio.Semaphore, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async with limit:
-        await work()
+def _let_cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
 
 
 def _preparation_failed(error: Exception) -> TenutoError:

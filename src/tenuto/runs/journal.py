@@ -2,13 +2,18 @@
 
 Invariant: an index is given to every chunk in the order of the stream; a chunk that is not a delta is shown only
 after the commit that holds it; what is stored is always a prefix of what has an index. One commit is under way at a
-time.
+time, and a cancelled caller waits for its commit, so that nothing is stored without being known here.
+
+A plain run has a journal that forgets: until a call of it waits for a decision, its records stay in this process and
+its events go to its viewers only. The commit that announces the first pending call stores all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
 
 from tenuto.core import faults
 from tenuto.core.chunks import DELTAS, AnyChunk
@@ -19,7 +24,7 @@ from tenuto.machine.records import AnyRecord
 from tenuto.machine.state import RunState
 from tenuto.steps.fold import absorb
 from tenuto.steps.run import Run
-from tenuto.store.ports import Fence, RunStatus, RunStore, Write
+from tenuto.store.ports import Committed, EffectRow, Fence, PendingCall, RunStatus, RunStore, Write
 
 FLUSH_SECONDS = 0.02
 """A delta is stored at most this long after it was shown."""
@@ -30,6 +35,15 @@ FLUSH_EVENTS = 64
 Viewer = Callable[[Sequence[AnyChunk]], Awaitable[None] | None]
 
 
+class Position(Struct, frozen=True):
+    """Where a journal goes on: the state, how many records and events are stored, and whether the run is kept."""
+
+    state: RunState = RunState()
+    records: int = 0
+    events: int = 0
+    kept: bool = False
+
+
 class Journal:
     """Implements `steps.ports.RunLog` on a `RunStore`.
 
@@ -38,29 +52,54 @@ class Journal:
         store: Where it is kept.
         fence: The right to write to it.
         show: Gets every chunk, in order, once it may be seen.
+        position: Where to go on.
+        stored: Called after each commit of a kept run with the index of its last event.
     """
 
-    def __init__(self, run: Run, store: RunStore, fence: Fence, show: Viewer) -> None:
+    def __init__(
+        self,
+        run: Run,
+        store: RunStore,
+        fence: Fence,
+        show: Viewer,
+        *,
+        position: Position | None = None,
+        stored: Callable[[int], None] | None = None,
+    ) -> None:
+        at = position or Position()
+        self.fence: Fence = fence
         self._run = run
-        self._run_id = run.run_id
         self._store = store
-        self._fence = fence
         self._clock = run.clock
         self._show = show
+        self._stored = stored
         self._lock = asyncio.Lock()
+        self._state = at.state
+        self._kept = at.kept
         self._records: list[AnyRecord] = []
-        self._stored_records = 0
+        self._stored_records = at.records
         self._events: list[Event] = []
-        self._next_index = 0
+        self._hidden: list[AnyChunk] = []  # not shown yet; longer than one commit only after one that failed
+        self._next_index = at.events
         self._flushed_at = run.clock.monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._late_flush: asyncio.Task[None] | None = None
-        self._state = RunState()
+        self._late: set[asyncio.Task[None]] = set()
 
     @property
     def state(self) -> RunState:
         """See `RunLog.state`."""
         return self._state
+
+    @property
+    def next_event(self) -> int:
+        """See `RunLog.next_event`."""
+        return self._next_index
+
+    @property
+    def kept(self) -> bool:
+        """Whether the run can be taken up by another process."""
+        return self._kept
 
     def note(self, record: AnyRecord) -> None:
         """See `RunLog.note`."""
@@ -74,15 +113,31 @@ class Journal:
         chunks: Sequence[AnyChunk] = (),
         status: RunStatus | None = None,
         error: ErrorInfo | None = None,
+        pending: Sequence[PendingCall] = (),
+        effects: Sequence[EffectRow] = (),
     ) -> None:
         """See `RunLog.commit`."""
         async with self._lock:
             for record in records:
                 self.note(record)
-            self._index(chunks)
-            await self._flush(status, error)
-            if chunks:
-                await self._publish(chunks)
+            self._index(chunks, keep=self._kept or bool(pending))
+            self._hidden.extend(chunks)
+            interrupted = await self._flush(status, error, tuple(pending), tuple(effects))
+            stored, self._hidden = self._hidden, []
+            if stored and (shown := self._show(stored)) is not None:
+                await shown
+            if interrupted is not None:
+                raise interrupted
+
+    async def effect(self, key: str) -> EffectRow | None:
+        """See `RunLog.effect`."""
+        return await self._store.effect(key)
+
+    def late(self, effect: EffectRow) -> None:
+        """See `RunLog.late`."""
+        task = asyncio.get_running_loop().create_task(self.commit(effects=[effect]), name="tenuto late effect")
+        self._late.add(task)
+        task.add_done_callback(self._late_done)
 
     async def stream(self, chunks: Sequence[AnyChunk], *, deltas: int) -> None:
         """See `RunLog.stream`."""
@@ -101,58 +156,97 @@ class Journal:
             self._timer = None
         if self._late_flush is not None:
             await asyncio.gather(self._late_flush, return_exceptions=True)
+        await asyncio.gather(*self._late, return_exceptions=True)
 
     async def _stream_deltas(self, chunks: Sequence[AnyChunk]) -> None:
-        self._index(chunks)
+        self._index(chunks, keep=self._kept)
         shown = self._show(chunks)
         if shown is not None:
             await shown
+        if not self._kept:
+            return
         waited = self._clock.monotonic() - self._flushed_at
         if len(self._events) >= FLUSH_EVENTS or waited >= FLUSH_SECONDS:
             await self.commit()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_SECONDS - waited, self._flush_later)
 
-    def _index(self, chunks: Sequence[AnyChunk]) -> None:
+    def _index(self, chunks: Sequence[AnyChunk], *, keep: bool) -> None:
         index = self._next_index
-        self._events.extend([Event(place, chunk) for place, chunk in enumerate(chunks, index)])
         self._next_index = index + len(chunks)
+        if keep:
+            self._events.extend([Event(place, chunk) for place, chunk in enumerate(chunks, index)])
 
-    async def _flush(self, status: RunStatus | None, error: ErrorInfo | None) -> None:
+    async def _flush(
+        self,
+        status: RunStatus | None,
+        error: ErrorInfo | None,
+        pending: tuple[PendingCall, ...],
+        effects: tuple[EffectRow, ...],
+    ) -> asyncio.CancelledError | None:
+        """Store what waits; returns the cancellation that arrived meanwhile."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        records, events = tuple(self._records), tuple(self._events)
-        if not records and not events and status is None:
-            return
-        faults.hit("journal.commit.before")
-        await self._store.commit(
-            self._fence,
-            Write(
-                run_id=self._run_id,
-                records=records,
-                first_seq=self._stored_records,
-                events=events,
-                status=status,
-                reason=self._state.reason if status is not None else None,
-                error=error,
-            ),
+        keeping = self._kept or bool(pending)
+        records = tuple(self._records) if keeping else ()
+        events = tuple(self._events)
+        if not (records or events or pending or effects or status):
+            return None
+        write = Write(
+            run_id=self._run.run_id,
+            records=records,
+            first_seq=self._stored_records,
+            events=events,
+            pending=pending,
+            effects=effects,
+            status=status,
+            reason=self._state.reason if status is not None else None,
+            error=error,
+            keep=keeping and not self._kept,
         )
+        faults.hit("journal.commit.before")
+        interrupted = await self._store_write(write)
         faults.hit("journal.commit.after")
         self._stored_records += len(records)
         del self._records[: len(records)]
         del self._events[: len(events)]
+        self._kept = keeping
         self._flushed_at = self._clock.monotonic()
+        if self._stored is not None and self._kept:
+            self._stored(self._next_index - 1)
+        return interrupted
 
-    async def _publish(self, chunks: Sequence[AnyChunk]) -> None:
-        shown = self._show(chunks)
-        if shown is not None:
-            await shown
+    async def _store_write(self, write: Write) -> asyncio.CancelledError | None:
+        if not (self._kept or write.keep):
+            await self._store.commit(self.fence, write)
+            return None
+        task = asyncio.ensure_future(self._store.commit(self.fence, write))
+        interrupted = await _joined(task)
+        task.result()
+        return interrupted
+
+    def _late_done(self, task: asyncio.Task[None]) -> None:
+        self._late.discard(task)
+        _seen(task)
 
     def _flush_later(self) -> None:
         self._timer = None
-        self._late_flush = asyncio.get_running_loop().create_task(self.commit(), name=f"tenuto flush {self._run_id}")
+        self._late_flush = asyncio.get_running_loop().create_task(
+            self.commit(), name=f"tenuto flush {self._run.run_id}"
+        )
         self._late_flush.add_done_callback(_seen)
+
+
+async def _joined(task: asyncio.Future[Committed]) -> asyncio.CancelledError | None:
+    """Wait for `task` through any cancellation; returns the last one."""
+    interrupted: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as cancelled:
+            interrupted = cancelled
+    return interrupted
 
 
 def _leading_deltas(chunks: Sequence[AnyChunk]) -> int:

@@ -46,8 +46,9 @@ class RunOutput(Generic[OutputT]):
     itself. Only `abort()` or the call's `abort_signal` stops it.
     """
 
-    def __init__(self, run_id: str, message_id: str, abort: Callable[[object], None]) -> None:
+    def __init__(self, run_id: str, message_id: str, abort: Callable[[object], None], *, first_index: int = 0) -> None:
         self.run_id: str = run_id
+        self._first_index: int = first_index
         self.message_id: str = message_id
         self.status: RunStatus = "running"
         self._abort = abort
@@ -72,6 +73,11 @@ class RunOutput(Generic[OutputT]):
 
     def __aiter__(self) -> AsyncIterator[AnyChunk]:
         return self._read()
+
+    @property
+    def last_index(self) -> int:
+        """Index in the run's log of the last chunk here; -1 before any. `observe(offset=last_index + 1)` goes on."""
+        return self._first_index + len(self._chunks) - 1
 
     async def read_from(self, place: int) -> list[AnyChunk]:
         """The chunks from `place` on, at least one unless the run has ended there; for readers that take batches."""
@@ -99,6 +105,14 @@ class RunOutput(Generic[OutputT]):
     def abort(self, reason: object = None) -> None:
         """Stop the run: its model call ends at once, its tools get `abort_grace` seconds. From the run's own loop."""
         self._abort(reason)
+
+    def detach(self) -> None:
+        """End this viewer's interest; the run goes on. Nothing is held that needs it, so it may be left out."""
+
+    @property
+    def output(self) -> RunOutput[OutputT]:
+        """The output itself: what `stream` of a durable agent returns has the fields of the contract's result."""
+        return self
 
     # -- the result, field by field; each raises what the run failed with --------------------------------------------
 

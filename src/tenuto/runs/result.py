@@ -17,7 +17,7 @@ from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
 from tenuto.messages.convert import to_turns
 from tenuto.messages.stored import Content, Message, StepStartPart, timestamp
 from tenuto.messages.turns import Turn
-from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
+from tenuto.steps.results import PendingCall, RequestInfo, ResponseInfo, StepResult
 from tenuto.steps.run import Run
 
 OutputT = TypeVar("OutputT", default=str)
@@ -51,6 +51,8 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
             or `other`.
         messages: Every message of the run that is not a system message, oldest first; give them back, with a new one,
             to go on with the conversation.
+        pending: Calls that wait for a decision, when the reason is `suspended`.
+        degraded: Options of the call that the process which ended the run did not have; see `docs/durability.md`.
         error: Why the run failed, else None.
     """
 
@@ -69,7 +71,19 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
     response: Response
     provider_metadata: Mapping[str, Any] | None
     messages: tuple[Message, ...]
+    pending: tuple[PendingCall, ...] = ()
+    degraded: tuple[str, ...] = ()
     error: TenutoError | None = None
+
+    @property
+    def suspend_payload(self) -> Json:
+        """What the first pending call asks for, as in its chunk; None when the run is not suspended."""
+        return self.pending[0].to_dict() if self.pending else None
+
+    @property
+    def resume_schema(self) -> Json:
+        """JSON text of the schema that an answer to the first pending call must fit; None when there is none."""
+        return self.pending[0].resume_schema if self.pending else None
 
     @property
     def total_usage(self) -> Usage:
@@ -118,8 +132,17 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         request=RequestInfo() if last is None else last.request,
         response=_response(ResponseInfo() if last is None else last.response, own),
         provider_metadata=None if last is None else last.provider_metadata,
+        pending=_pending(run) if reason == "suspended" else (),
+        degraded=run.degraded,
         messages=tuple(m for m in (*run.context, *run.input, *own) if m.role != "system"),
         error=run.error,
+    )
+
+
+def _pending(run: Run) -> tuple[PendingCall, ...]:
+    return tuple(
+        PendingCall(row.call_id, row.tool_name, row.args, row.kind, row.suspend_payload, row.resume_schema)
+        for row in run.pending.values()
     )
 
 
@@ -131,10 +154,10 @@ def _answer(run: Run) -> Message | None:
     """The one assistant message that holds the whole response; None when nothing was said."""
     if all(isinstance(part, StepStartPart) for part in run.parts):
         return None
-    at = timestamp(run.clock.now())
+    at = timestamp(run.clock.now() if run.ended_at is None else run.ended_at)
     known = [message.created_at for message in (*run.context, *run.input)]
-    model = run.model
-    metadata = None if model is None else {"modelId": model.model_id, "provider": model.provider}
+    provider, _, model_id = (run.steps[-1].model if run.steps else run.model_name).partition("/")
+    metadata = {"modelId": model_id, "provider": provider} if model_id else None
     content = Content(tuple(run.parts), metadata=metadata)
     return Message(run.message_id, "assistant", max([at, *known]), content)
 

@@ -7,13 +7,14 @@ there is before it closes. Nobody else creates a task for a run.
 from __future__ import annotations
 
 import asyncio
-import os
-from secrets import token_hex
+from collections.abc import Callable, Coroutine
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tenuto.runs.driver import Driver
+from tenuto.runs.driver import Continued, Driver
+from tenuto.runs.lease import Renewer, keeper_of
 from tenuto.steps.run import Run
+from tenuto.store.owners import owner_id
 from tenuto.store.ports import RunStore
 
 _supervisors: WeakKeyDictionary[asyncio.AbstractEventLoop, Supervisor]
@@ -23,8 +24,8 @@ class Supervisor:
     """Starts drivers and waits for them; one per event loop, see `current`."""
 
     def __init__(self) -> None:
-        self._owner = f"{os.getpid()}-{token_hex(6)}"
         self._tasks: dict[asyncio.Task[None], Driver] = {}
+        self._others: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def current(cls) -> Supervisor:
@@ -35,24 +36,56 @@ class Supervisor:
             supervisor = _supervisors[loop] = cls()
         return supervisor
 
-    def start(self, run: Run, store: RunStore) -> Started:
+    def new_owner(self) -> str:
+        """A name for one driver, by which a store can tell whether its process still exists."""
+        return owner_id()
+
+    def start(self, run: Run, store: RunStore, *, wake: Callable[[str, int], None] | None = None) -> Started:
         """Start driving `run`; it goes on whether or not anybody looks."""
-        driver = Driver(run, store, self._owner)
-        task = asyncio.get_running_loop().create_task(driver.drive(), name=f"tenuto run {run.run_id}")
-        self._tasks[task] = driver
-        task.add_done_callback(self._forget)
-        return Started(driver, task)
+        return self._drive(Driver(run, store, self.new_owner(), wake=wake, renewer=_renewer(run, store)))
+
+    def go_on(
+        self,
+        run: Run,
+        store: RunStore,
+        owner: str,
+        continued: Continued,
+        *,
+        wake: Callable[[str, int], None] | None = None,
+    ) -> Started:
+        """Drive a run on that this process has claimed as `owner`."""
+        driver = Driver(run, store, owner, continued=continued, wake=wake, renewer=keeper_of(store))
+        return self._drive(driver)
 
     @property
     def running(self) -> int:
         """How many drivers are at work."""
         return len(self._tasks)
 
+    def own(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run something that serves runs (a viewer, a sweep) as a task that ends with the supervisor."""
+        task = asyncio.get_running_loop().create_task(work, name=f"tenuto {name}")
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+        return task
+
     async def aclose(self) -> None:
-        """Abort all runs of this loop and wait until each has saved what there is."""
-        for driver in self._tasks.values():
-            driver.abort("shutdown")
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        """End all drivers of this loop: plain runs are aborted and saved, durable ones let go where they stand."""
+        for task, driver in list(self._tasks.items()):
+            if driver.run.durable:
+                task.cancel()
+            else:
+                driver.abort("shutdown")
+        for task in self._others:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
+
+    def _drive(self, driver: Driver) -> Started:
+        task = asyncio.get_running_loop().create_task(driver.drive(), name=f"tenuto run {driver.run.run_id}")
+        driver.task = task
+        self._tasks[task] = driver
+        task.add_done_callback(self._forget)
+        return Started(driver, task)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
@@ -72,6 +105,10 @@ class Started:
     async def ended(self) -> None:
         """Wait for the driver's end; cancelling the wait leaves the driver alone."""
         await asyncio.wait([self.task])
+
+
+def _renewer(run: Run, store: RunStore) -> Renewer | None:
+    return keeper_of(store) if run.durable else None
 
 
 _supervisors = WeakKeyDictionary[Any, Supervisor]()

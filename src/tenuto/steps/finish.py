@@ -13,10 +13,10 @@ from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.machine.records import AbortRequested, Finalised, Finished
 from tenuto.machine.state import CLOSED
+from tenuto.steps.answer import aborted_error
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.failure import error_info
 from tenuto.steps.results import AbortEvent, StepResult
-from tenuto.steps.tool_step import aborted_error
 from tenuto.store.ports import RunStatus
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ async def finalise(run: Run, log: RunLog, command: Finalise) -> None:
     """Close open calls and record the reason; on an abort show `abort`, then call `on_abort`."""
     completed = tuple(run.steps)
     text = "" if run.draft is None else run.draft.said.turn.text
-    record = Finalised(command.reason, None if run.error is None else error_info(run.error))
+    record = Finalised(command.reason, None if run.error is None else error_info(run.error), run.clock.now())
     if command.reason != "aborted":
         log.note(record)
         return
@@ -49,13 +49,13 @@ def _open_calls(run: Run, log: RunLog) -> list[c.AnyChunk]:
     draft = run.draft
     if draft is None:
         return []
-    left = {call.id for call in log.state.calls if call.status not in CLOSED}
+    closed = {call.id for call in log.state.calls if call.status in CLOSED}  # none while the model still speaks
     return [
         c.ToolError(
             run.run_id, "AGENT", p.ToolErrorPayload(call.tool_call_id, call.tool_name, aborted_error(), call.args)
         )
         for call in draft.said.turn.calls
-        if call.tool_call_id in left
+        if call.tool_call_id not in closed and not call.provider_executed
     ]
 
 

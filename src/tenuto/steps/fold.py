@@ -41,6 +41,8 @@ def absorb(run: Run, record: r.AnyRecord) -> None:
             run.error = run.error or error_of(record.error)
         case r.ToolEnded():
             _answer(run, record)
+        case r.Decision():
+            _decide(run, record)
         case r.StepJudged():
             _close(run, record.reason)
         case r.AbortRequested():
@@ -63,17 +65,37 @@ def _answer(run: Run, record: r.ToolEnded) -> None:
     draft = run.draft
     if draft is None or record.outcome == "aborted":
         return
+    if record.outcome == "suspended":
+        draft.suspended[record.call_id] = record.result
+        draft.schemas[record.call_id] = record.text
+        if record.asks == "outcome":
+            draft.unsettled.add(record.call_id)
+        return
     call = next(call for call in draft.said.turn.calls if call.tool_call_id == record.call_id)
     draft.texts[record.call_id] = record.text
+    if record.outcome == "denied":
+        draft.denied.add(record.call_id)
     draft.results[record.call_id] = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
     answered = [call for call in draft.said.turn.calls if not call.provider_executed]
     if all(call.tool_call_id in draft.results for call in answered):
         run.prompt.append(ToolTurn(tuple(_result_part(draft, call) for call in answered)))
 
 
+def _decide(run: Run, record: r.Decision) -> None:
+    draft = run.draft
+    if draft is None:
+        return
+    if not record.approved:
+        draft.declined[record.call_id] = record.reason or ""
+        return
+    if record.args is not None:
+        draft.edited[record.call_id] = record.args
+    draft.resumed[record.call_id] = record.resume_data
+
+
 def result_payload(call: CallPart, record: r.ToolEnded) -> p.ToolResultPayload:
     """The result of a call as the user sees it; a failed one holds the text that the model was given."""
-    if record.error is not None:
+    if record.error is not None or record.outcome == "denied":
         return p.ToolResultPayload(call.tool_call_id, call.tool_name, record.text, call.args, is_error=True)
     return p.ToolResultPayload(call.tool_call_id, call.tool_name, record.result, call.args)
 
@@ -85,6 +107,7 @@ def _result_part(draft: StepDraft, call: CallPart) -> ResultPart:
 
 def _end(run: Run, record: r.Finalised) -> None:
     _close(run, record.reason)
+    run.ended_at = record.at
     if record.error is not None:
         run.error = run.error or error_of(record.error)
         run.parts.append(ErrorPart(ErrorText(record.error.name, record.error.message)))
@@ -104,7 +127,7 @@ def _close(run: Run, reason: p.FinishReason) -> None:
     calls = {call.tool_call_id: call for call in turn.calls}
     step = len(run.steps)
     outcomes = {call_id: _invocation(draft, calls[call_id], chunk, step) for call_id, chunk in draft.results.items()}
-    run.parts.extend(step_parts(turn, outcomes, run.model_name, step))
+    run.parts.extend(step_parts(turn, outcomes, draft.said.model, step))
     run.parts.extend(_sources(draft))
 
 
@@ -141,7 +164,7 @@ def step_result(run: Run, draft: StepDraft, reason: p.FinishReason) -> StepResul
         request=RequestInfo(run.sent),
         response=ResponseInfo(meta.id, meta.timestamp, meta.model_id, meta.headers),
         provider_metadata=meta.provider_metadata,
-        model=run.model_name,
+        model=said.model,
         run_id=run.run_id,
         raw_finish_reason=said.raw_reason,
     )
@@ -178,6 +201,9 @@ def _reasoning(run_id: str, draft: StepDraft) -> tuple[c.ReasoningDelta, ...]:
 
 def _invocation(draft: StepDraft, call: CallPart, chunk: c.ToolResult, step: int) -> ToolInvocation:
     name, call_id, raw = call.tool_name, call.tool_call_id, call.raw_args
+    if call_id in draft.denied:
+        text = draft.texts[call_id]
+        return ToolInvocation("output-denied", call_id, name, call.args, step, error_text=text, raw_input=raw)
     if chunk.payload.is_error:
         text = draft.texts[call_id]
         return ToolInvocation("output-error", call_id, name, call.args, step, error_text=text, raw_input=raw)

@@ -11,8 +11,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
 from tenuto.core import chunks as c
+from tenuto.core import faults
 from tenuto.core import payloads as p
-from tenuto.core.errors import ModelError, TenutoError
+from tenuto.core.errors import ModelError, StoreError, TenutoError
 from tenuto.machine.records import DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
 from tenuto.steps.callbacks import call_back
@@ -44,6 +45,8 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
             raise
     except ModelError as error:
         await call.fail(error)
+    except StoreError:
+        raise  # the log's, not the model's: nothing more can be written about this call
     except Exception as error:  # noqa: BLE001 - a model is somebody else's code; its failure ends the run, not the loop
         await call.fail(_wrapped(error))
 
@@ -64,11 +67,23 @@ class _Call:
         request = _request(self._run)
         batches = cast("AsyncGenerator[Sequence[Part], None]", model.stream(request))
         async with aclosing(batches):
-            async for batch in batches:
+            while (batch := await self._next(batches)) is not None:
                 await self._take(batch)
+                if self._run.aborted and self._builder.finish is None:
+                    self.cut_short()
+                    return
         if self._builder.finish is None:
             message = "The model's stream ended without its end marker; what came before is incomplete."
             raise ModelError(message, id="MODEL_STREAM_CUT", provider=model.provider, retryable=True)
+
+    async def _next(self, batches: AsyncGenerator[Sequence[Part], None]) -> Sequence[Part] | None:
+        """Wait for the model: the only wait of the call that an abort may cut short. The log is never interrupted."""
+        run = self._run
+        run.listening = True
+        try:
+            return await anext(batches, None)
+        finally:
+            run.listening = False
 
     async def _take(self, batch: Sequence[Part]) -> None:
         builder = self._builder
@@ -89,7 +104,13 @@ class _Call:
         run.sent = start.body
         payload = p.StepStartPayload(run.message_id, {}, start.warnings, started_at=int(run.clock.now() * 1000))
         step_start = c.StepStart(run.run_id, "AGENT", payload)
-        await self._log.commit(ModelStarted(command.step, command.attempt), chunks=[step_start, *chunks])
+        again: list[c.AnyChunk] = []
+        if command.attempt > 1:
+            forget = p.AttemptRestartedPayload(command.step, command.attempt, self._log.state.first_event)
+            again = [c.AttemptRestarted(run.run_id, "AGENT", forget)]
+        record = ModelStarted(command.step, command.attempt, self._log.next_event + len(again))
+        faults.hit("model.before_call")
+        await self._log.commit(record, chunks=[*again, step_start, *chunks])
 
     async def _end(self, finish: Finish, chunks: Sequence[c.AnyChunk]) -> None:
         builder = self._builder
@@ -108,6 +129,7 @@ class _Call:
             builder.turn,
             reason,
             p.Usage() if finish is None else finish.usage,
+            self._run.model_name,
             p.StepMetadata(
                 response.id,
                 response.timestamp,

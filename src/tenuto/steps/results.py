@@ -84,3 +84,26 @@ class AbortEvent(Struct, frozen=True):
 
     steps: tuple[StepResult, ...]
     text: str
+
+
+class PendingCall(Struct, frozen=True, rename=wire_name, omit_defaults=True):
+    """A call that waits for a decision; `id` is the `tool_call_id` of every decision.
+
+    Attributes:
+        kind: `approval` (the tool has not run) or `suspension` (it asked for something with `suspend_payload`).
+        resume_schema: JSON text of the schema of the answer; None when anything fits.
+    """
+
+    id: str
+    tool_name: str
+    args: Json
+    kind: Literal["approval", "suspension"]
+    suspend_payload: Json = None
+    resume_schema: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The payload of the chunk that announced it."""
+        shown: dict[str, Any] = {"toolCallId": self.id, "toolName": self.tool_name, "args": self.args}
+        if self.kind == "suspension":
+            shown["suspendPayload"] = self.suspend_payload
+        return {**shown, "resumeSchema": self.resume_schema}

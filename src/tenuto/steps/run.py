@@ -6,7 +6,7 @@ options and the records.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,8 @@ from tenuto.messages.stored import Message, MessagePart
 from tenuto.messages.turns import Prompt, ProviderOptions, Turn
 from tenuto.models.ports import LanguageModel, ModelSettings, ToolChoice, ToolSpec
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
+from tenuto.store.ports import PendingCall
+from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.toolbox import Toolbox
 
 UNSET: Any = object()
@@ -45,6 +47,7 @@ class Definition:
     deps: Any = UNSET
     request_context_schema: Any = None
     abort_grace: float = 5.0
+    require_tool_approval: ApprovalPolicy = False
     resolved: dict[str, LanguageModel] = field(default_factory=dict[str, LanguageModel], compare=False, repr=False)
     """The model, once a run has resolved it; empty for a dynamic one."""
 
@@ -69,13 +72,34 @@ class Options:
     on_finish: Callback | None = None
     on_error: Callback | None = None
     on_abort: Callable[[AbortEvent], object] | None = None
+    on_suspended: Callback | None = None
+    require_tool_approval: ApprovalPolicy = False
 
 
 @dataclass
 class StepDraft:
-    """The step in progress, from its model call to its judgement; `texts` is what the model is told of each result."""
+    """The step in progress, from its model call to its judgement. All maps go by call id.
+
+    Attributes:
+        edited: Arguments given at an approval in place of the model's.
+        resumed: What was given when a call was resumed or approved.
+        suspended: What a call suspended with.
+        schemas: JSON text of the schema of what a suspended call waits for; empty when anything fits.
+        unsettled: Suspended calls that wait for somebody's word on whether they took effect.
+        declined: Why a call was declined.
+        denied: Calls answered with their denial.
+        results: For the user.
+        texts: For the model.
+    """
 
     said: Said
+    edited: dict[str, Any] = field(default_factory=dict[str, Any])
+    resumed: dict[str, Any] = field(default_factory=dict[str, Any])
+    suspended: dict[str, Any] = field(default_factory=dict[str, Any])
+    schemas: dict[str, str] = field(default_factory=dict[str, str])
+    unsettled: set[str] = field(default_factory=set[str])
+    declined: dict[str, str] = field(default_factory=dict[str, str])
+    denied: set[str] = field(default_factory=set[str])
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     texts: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -95,6 +119,8 @@ class Run:
     abort: AbortController = field(default_factory=AbortController)
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
 
+    asked: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    persisted: Any = None
     call_deps: Any = UNSET
     deps: Any = None
     values: Any = None
@@ -107,11 +133,16 @@ class Run:
     input_turns: tuple[Turn, ...] = ()
 
     sent: Any = None
+    listening: bool = False
     draft: StepDraft | None = None
     steps: list[StepResult] = field(default_factory=list[StepResult])
     parts: list[MessagePart] = field(default_factory=list[MessagePart])
+    pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
+    degraded: tuple[str, ...] = ()
+    durable: bool = False
     usage: Usage = Usage()  # noqa: RUF009 - a frozen value
     error: TenutoError | None = None
+    ended_at: float | None = None
 
     @property
     def aborted(self) -> bool:

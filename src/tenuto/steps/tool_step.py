@@ -1,44 +1,49 @@
-"""Executes `AssessCalls`, `RunTool` and `RefuseCall`: every call of a step gets exactly one bounded answer.
+"""Executes `RunTool`, `SettleUnknown`, `RefuseCall`: every call gets exactly one bounded answer, or waits for a word.
 
 Invariant: the intent is in the journal before a body runs, its outcome after; an abort that arrives before the body
-keeps it from running. The chunk of an outcome is shown after the record that holds it.
+keeps it from running. A call whose outcome nobody knows is never run again unless its tool says that this is harmless
+or that it took no effect. The chunk of an outcome is shown after the record that holds it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from hashlib import sha256
-from typing import TYPE_CHECKING, assert_never
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from tenuto.core import chunks as c
-from tenuto.core import payloads as p
+from msgspec.structs import replace
+
+from tenuto.core import codec, faults
 from tenuto.core.errors import ToolError
-from tenuto.machine.records import Assessed, ToolEnd, ToolEnded, ToolStarted, Verdict
-from tenuto.messages.turns import CallPart
-from tenuto.steps.failure import error_info
-from tenuto.steps.fold import result_payload
-from tenuto.tools.context import ToolContext
+from tenuto.core.payloads import Json
+from tenuto.machine.commands import RunTool
+from tenuto.machine.records import ToolStarted
+from tenuto.messages.bounded import model_text
+from tenuto.steps import answer
+from tenuto.steps.calls import arguments_of, context_of, draft_of, find_call, find_tool, key_of
+from tenuto.store.ports import EffectRow
+from tenuto.tools.effects import (
+    SETTLE_SCHEMA,
+    effect_key,
+    read_settlement,
+    settle,
+    unknown_after_restart,
+    unknown_before,
+)
 from tenuto.tools.execute import run_tool
-from tenuto.tools.outcome import Aborted, Failed, Ok, Outcome, Unknown
+from tenuto.tools.outcome import Aborted, Failed, Ok, Outcome, UnknownOutcome
+from tenuto.tools.settlement import Applied, NotApplied, Settlement
+from tenuto.tools.validate import bind_arguments
 
 if TYPE_CHECKING:
-    from tenuto.machine.commands import AssessCalls, RefuseCall, RunTool
+    from tenuto.machine.commands import RefuseCall, SettleUnknown
+    from tenuto.messages.turns import CallPart
     from tenuto.steps.ports import RunLog
-    from tenuto.steps.run import Run, StepDraft
-    from tenuto.tools.tool import Tool
+    from tenuto.steps.run import Run
+    from tenuto.tools.toolbox import RunnableTool
 
-ABORTED = "aborted"
-"""The text of a call that an abort left without an answer."""
-
-
-def assess_calls(run: Run, log: RunLog, command: AssessCalls) -> None:
-    """Decide for each call whether its tool may run; unknown and inactive tools are refused."""
-    draft = _draft(run)
-    by_id = {call.tool_call_id: call for call in draft.said.turn.calls}
-    verdicts: list[tuple[str, Verdict]] = [
-        (call_id, "run" if _tool(run, by_id[call_id]) is not None else "refuse") for call_id in command.call_ids
-    ]
-    log.note(Assessed(tuple(verdicts)))
+ASKS_OUTCOME = codec.encode(SETTLE_SCHEMA).decode()
+"""JSON text of what is asked about a call of unknown outcome."""
 
 
 async def run_call(run: Run, log: RunLog, command: RunTool) -> None:
@@ -46,111 +51,196 @@ async def run_call(run: Run, log: RunLog, command: RunTool) -> None:
 
     Cancelled because the run was aborted, it logs the call as aborted and returns.
     """
-    call = _call(run, command.call_id)
-    tool = _tool(run, call)
-    if run.aborted or tool is None:
+    call = find_call(run, command.call_id)
+    tool = find_tool(run, call)
+    if run.aborted:
         return
-    await log.commit(ToolStarted(call.tool_call_id, command.attempt))
-    try:
-        outcome = await run_tool(tool, _context(run, log, call, command), _arguments(call))
-    except asyncio.CancelledError:
-        if not run.aborted:
-            raise
-        outcome = Aborted()
-    await _end(run, log, call, command.attempt, outcome)
+    if tool is None:
+        await _lost_tool(run, log, call, command)
+        return
+    await _Entry(run, log, tool, call, command.attempt).run()
 
 
-def _arguments(call: CallPart) -> p.Json:
-    return call.args if call.raw_args is None else call.raw_args
-
-
-def _context(run: Run, log: RunLog, call: CallPart, command: RunTool) -> ToolContext[object, object]:
-    return ToolContext(
-        run_id=run.run_id,
-        agent_id=run.definition.id,
-        tool_call_id=call.tool_call_id,
-        tool_name=call.tool_name,
-        step=log.state.step,
-        attempt=command.attempt,
-        messages=run.input_turns,
-        request_context=run.request_context,
-        values=run.values,
-        deps=run.deps,
-        abort_signal=run.abort.signal,
-        idempotency_key=_key(run, log.state.step, call),
-    )
+async def settle_call(run: Run, log: RunLog, command: SettleUnknown) -> None:
+    """Settle a call that a driver began which is gone: by its tool's declaration, its `reconcile`, or its policy."""
+    call = find_call(run, command.call_id)
+    tool = find_tool(run, call)
+    if run.aborted:
+        return
+    if tool is None:
+        await answer.close(run, log, call, command.attempt, unknown_after_restart(call.tool_name))
+        return
+    entry = _Entry(run, log, tool, call, command.attempt)
+    if tool.effects == "once":
+        await entry.settle(unknown_after_restart(call.tool_name))
+    else:
+        await entry.again()
 
 
 async def refuse_call(run: Run, log: RunLog, command: RefuseCall) -> None:
-    """Answer a call whose tool is unknown or not active, naming the ones that are."""
-    call = _call(run, command.call_id)
+    """Answer a call that was declined, or whose tool is unknown or not active, without running anything."""
+    call = find_call(run, command.call_id)
+    reason = draft_of(run).declined.get(call.tool_call_id)
+    if reason is not None:
+        await answer.deny(run, log, call, reason)
+        return
     names = ", ".join(spec.name for spec in run.specs) or "none"
     text = (
         f"Tool {call.tool_name[:100]!r} not found. Available tools: {names}. Use one of these names exactly, "
         "or answer without a tool."
     )
     error = ToolError(text, id="TOOL_NOT_FOUND", details={"tool": call.tool_name[:100]})
-    await _end(run, log, call, 0, Failed(error, text))
+    await answer.close(run, log, call, 0, Failed(error, text))
 
 
-async def _end(run: Run, log: RunLog, call: CallPart, attempt: int, outcome: Outcome) -> None:
+async def _lost_tool(run: Run, log: RunLog, call: CallPart, command: RunTool) -> None:
+    """The tool was there when the call was decided, and this process does not have it."""
+    text = f"Tool {call.tool_name!r} is not available any more; nothing was run."
+    await log.commit(ToolStarted(call.tool_call_id, command.attempt))
+    await answer.close(run, log, call, command.attempt, Failed(ToolError(text, id="TOOL_NOT_FOUND"), text))
+
+
+class _Entry:
+    """One attempt of one call."""
+
+    def __init__(self, run: Run, log: RunLog, tool: RunnableTool, call: CallPart, attempt: int) -> None:
+        self._run = run
+        self._log = log
+        self._tool = tool
+        self._call = call
+        self._attempt = attempt
+        self._args: Json = arguments_of(run, call)
+        self._row: EffectRow | None = None
+
+    async def run(self) -> None:
+        """Run the body, unless an earlier call with the same key, or somebody's word, has answered already."""
+        if self._call.tool_call_id in draft_of(self._run).unsettled:
+            await self._told()
+            return
+        key = self._effect_key()
+        known = await self._log.effect(key) if key is not None and self._tool.key else None
+        if known is not None and self._is_mine(known):
+            known = None
+        if known is not None and known.status == "ok":
+            await self._begin(None)
+            await self._end(_same(self._tool, known), deduplicated=True)
+        elif known is not None and known.status in {"unknown", "intended"} and self._tool.effects == "once":
+            await self._begin(None)
+            await self.settle(unknown_before(self._call.tool_name))
+        else:
+            await self._body(key)
+
+    async def again(self) -> None:
+        """Run the body once more."""
+        self._attempt += 1
+        await self._body(self._effect_key())
+
+    async def settle(self, unknown: UnknownOutcome) -> None:
+        """Find out what became of the call; else answer `unknown`, or wait for somebody's word."""
+        context = context_of(self._run, self._log, self._tool, self._call, self._attempt)
+        settlement = await settle(self._tool, context, self._args)
+        if isinstance(settlement, (Applied, NotApplied)):
+            await self._settled(settlement)
+        elif self._tool.on_unknown == "suspend":
+            asked = {"outcome": "unknown", "text": unknown.text}
+            await answer.suspend(
+                self._run,
+                self._log,
+                self._call,
+                self._attempt,
+                asked,
+                ASKS_OUTCOME,
+                asks="outcome",
+                effects=self._rows("unknown"),
+            )
+        else:
+            await self._end(unknown)
+
+    async def _told(self) -> None:
+        """Somebody said what became of the call."""
+        draft = draft_of(self._run)
+        said = read_settlement(draft.resumed.get(self._call.tool_call_id))
+        draft.unsettled.discard(self._call.tool_call_id)
+        if isinstance(said, NotApplied):
+            await self._body(self._effect_key())
+            return
+        await self._begin(None)
+        if isinstance(said, Applied):
+            await self._settled(said)
+        else:
+            await self._end(unknown_after_restart(self._call.tool_name))
+
+    async def _settled(self, settlement: Settlement) -> None:
+        if isinstance(settlement, Applied):
+            text = model_text(settlement.result, self._tool.max_result_chars)
+            await self._end(Ok(settlement.result, text))
+        else:
+            await self.again()
+
+    async def _body(self, key: str | None) -> None:
+        run, log = self._run, self._log
+        await self._begin(key)
+        faults.hit("tool.after_intent")
+        try:
+            context = context_of(run, log, self._tool, self._call, self._attempt)
+            outcome = await run_tool(self._tool, context, self._args, late=partial(self._late, key))
+        except asyncio.CancelledError:
+            if not run.aborted:
+                raise
+            outcome = Aborted()
+        faults.hit("tool.after_effect")
+        await self._end(outcome)
+        faults.hit("tool.after_result")
+
+    async def _begin(self, key: str | None) -> None:
+        rows = [] if key is None else [self._new_row(key, "intended")]
+        self._row = rows[0] if rows else None
+        await self._log.commit(ToolStarted(self._call.tool_call_id, self._attempt), effects=rows)
+
+    async def _end(self, outcome: Outcome, *, deduplicated: bool = False) -> None:
+        rows = [] if self._row is None else [_concluded(self._row, outcome)]
+        await answer.close(
+            self._run, self._log, self._call, self._attempt, outcome, effects=rows, deduplicated=deduplicated
+        )
+
+    def _late(self, key: str | None, outcome: Outcome) -> None:
+        if key is not None:
+            self._log.late(replace(_concluded(self._new_row(key, "unknown"), outcome), late=True))
+
+    def _rows(self, status: Any) -> list[EffectRow]:
+        return [] if self._row is None else [replace(self._row, status=status)]
+
+    def _effect_key(self) -> str | None:
+        """The key of the ledger entry; None when nothing needs one: a plain run's call without `key=`."""
+        if self._tool.key:
+            bound = bind_arguments(self._call.tool_name, self._tool.schema, self._args)
+            return None if isinstance(bound, Failed) else effect_key(self._tool, bound, self._run.run_id)
+        return key_of(self._run, self._log.state.step, self._call) if self._log.kept else None
+
+    def _is_mine(self, row: EffectRow) -> bool:
+        return (row.run_id, row.call_id) == (self._run.run_id, self._call.tool_call_id)
+
+    def _new_row(self, key: str, status: Any) -> EffectRow:
+        return EffectRow(
+            key=key,
+            run_id=self._run.run_id,
+            call_id=self._call.tool_call_id,
+            tool_name=self._call.tool_name,
+            status=status,
+            attempt=self._attempt,
+        )
+
+
+def _concluded(row: EffectRow, outcome: Outcome) -> EffectRow:
+    """The entry after `outcome`. A suspension or a refusal took no effect, so the key stays free for a further call."""
     match outcome:
         case Ok():
-            await _close(run, log, call, attempt, "ok", outcome.text, result=outcome.result)
-        case Failed() if outcome.result is not None:
-            await _close(run, log, call, attempt, "failed", outcome.text, result=outcome.result)
-        case Failed():
-            await _close(run, log, call, attempt, "failed", outcome.text, error=outcome.error)
-        case Unknown():
-            await _close(run, log, call, attempt, "unknown", outcome.text, error=outcome.error)
-        case Aborted():
-            await _close(run, log, call, attempt, "aborted", ABORTED)
+            return replace(row, status="ok", result=outcome.result)
+        case UnknownOutcome() | Aborted():
+            return replace(row, status="unknown")
         case _:
-            assert_never(outcome)
+            return replace(row, status="failed")
 
 
-async def _close(  # noqa: PLR0917 - the parts of one record
-    run: Run,
-    log: RunLog,
-    call: CallPart,
-    attempt: int,
-    end: ToolEnd,
-    text: str,
-    *,
-    result: p.Json = None,
-    error: BaseException | None = None,
-) -> None:
-    info = aborted_error() if end == "aborted" else None if error is None else error_info(error)
-    record = ToolEnded(call.tool_call_id, attempt, end, text, result, info)
-    if info is None:
-        chunk: c.AnyChunk = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
-    else:
-        failure = p.ToolErrorPayload(call.tool_call_id, call.tool_name, info, call.args)
-        chunk = c.ToolError(run.run_id, "AGENT", failure)
-    await log.commit(record, chunks=[chunk])
-
-
-def aborted_error() -> p.ErrorInfo:
-    """The error of a call that an abort left open."""
-    return p.ErrorInfo("ToolError", ABORTED, "TOOL_ABORTED", "USER")
-
-
-def _draft(run: Run) -> StepDraft:
-    assert run.draft is not None  # noqa: S101 - the machine asks for it after a model call only
-    return run.draft
-
-
-def _call(run: Run, call_id: str) -> CallPart:
-    return next(call for call in _draft(run).said.turn.calls if call.tool_call_id == call_id)
-
-
-def _tool(run: Run, call: CallPart) -> Tool[object, ..., object] | None:
-    if all(spec.name != call.tool_name for spec in run.specs):
-        return None
-    return run.toolbox.get(call.tool_name)
-
-
-def _key(run: Run, step: int, call: CallPart) -> str:
-    """The same for every attempt of the call at this place of this run."""
-    place = _draft(run).said.turn.calls.index(call)
-    return sha256(f"{run.run_id}\0{step}\0{place}".encode()).hexdigest()
+def _same(tool: RunnableTool, row: EffectRow) -> Ok:
+    return Ok(row.result, model_text(row.result, tool.max_result_chars))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from typing_extensions import is_typeddict
+
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.request_context import RequestContext
 
@@ -19,7 +21,7 @@ def validated_values(schema: Any, context: RequestContext, given: object, agent_
     """
     if schema is None:
         return None
-    if isinstance(schema, type) and isinstance(given, schema):
+    if isinstance(schema, type) and not is_typeddict(schema) and isinstance(given, schema):
         return given
     from pydantic import TypeAdapter, ValidationError
 

@@ -1,7 +1,7 @@
 """How one attempt of a tool call ended: the closed union that the tool step records.
 
-Invariant: `Failed` means surely no effect; whatever may have taken effect without a result is `Unknown`. `text` is
-bounded and made for the model: it has no traceback and no path of this machine.
+Invariant: `Failed` means surely no effect; whatever may have taken effect without a result is
+`UnknownOutcome`. `text` is bounded and made for the model: it has no traceback and no path of this machine.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ from msgspec import Struct
 
 from tenuto.core.errors import ToolError
 from tenuto.core.payloads import Json
+
+FIND_OUT = "The tool may have taken effect all the same; find out before you call it again."
+"""The last line of every text about an unknown outcome."""
 
 
 class ToolFailed(ToolError):
@@ -46,7 +49,7 @@ class Failed(Struct, frozen=True):
     result: Json = None
 
 
-class Unknown(Struct, frozen=True):
+class UnknownOutcome(Struct, frozen=True):
     """The body ran and gave no result: it may have taken effect; `text` says so."""
 
     error: BaseException
@@ -59,4 +62,16 @@ class Aborted(Struct, frozen=True):
     error: BaseException | None = None
 
 
-Outcome = Ok | Failed | Unknown | Aborted
+class Suspended(Struct, frozen=True):
+    """The body called `suspend`: the call waits for data, and its body is entered again with them.
+
+    Attributes:
+        payload: What the body said it waits for, as JSON.
+        resume_schema: The JSON Schema of the data it waits for; None: anything.
+    """
+
+    payload: Json = None
+    resume_schema: Json = None
+
+
+Outcome = Ok | Failed | UnknownOutcome | Aborted | Suspended

@@ -14,6 +14,7 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 from tenuto.core.errors import ConfigurationError
+from tenuto.tools.callables import body_of
 from tenuto.tools.context import ToolContext
 
 EMPTY = inspect.Parameter.empty
@@ -34,15 +35,6 @@ class Parameters(Struct, frozen=True):
 
     context: bool
     arguments: tuple[Parameter, ...]
-
-
-def body_of(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function whose code runs: inside partials, methods and objects with `__call__`."""
-    while isinstance(fn, partial):
-        fn = cast("partial[Any]", fn).func
-    if inspect.isroutine(fn):
-        return fn
-    return type(fn).__call__
 
 
 def signature_of(fn: Callable[..., Any], tool: str) -> inspect.Signature:

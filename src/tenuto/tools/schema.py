@@ -29,10 +29,17 @@ _NESTED = frozenset(
 
 
 class Bound(Struct, frozen=True):
-    """Validated arguments, ready for the function."""
+    """Validated arguments, ready for the function.
+
+    Attributes:
+        positional: By place.
+        keywords: By name, without those that the function fills in itself.
+        named: All of them by name, defaults included: what policies and keys look at.
+    """
 
     positional: tuple[Any, ...]
     keywords: Mapping[str, Any]
+    named: Mapping[str, Any]
 
 
 class ArgumentSchema:
@@ -60,17 +67,19 @@ class ArgumentSchema:
         """
         if self._model is None:
             if raw == b"{}":
-                return Bound((), {})
+                return Bound((), {}, {})
             self._model = _model_of("arguments", (), {})
         values = self._model.model_validate_json(raw)
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
+        named: dict[str, Any] = {}
         for slot, argument in _slots(self._arguments):
+            value = named[argument.name] = getattr(values, slot)
             if argument.positional_only:
-                positional.append(getattr(values, slot))
+                positional.append(value)
             elif slot in values.model_fields_set or not _has_own_default(argument):
-                keywords[argument.name] = getattr(values, slot)
-        return Bound(tuple(positional), keywords)
+                keywords[argument.name] = value
+        return Bound(tuple(positional), keywords, named)
 
 
 def build_schema(tool: str, parameters: Parameters, descriptions: Mapping[str, str]) -> ArgumentSchema:

@@ -8,23 +8,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, cast, get_args, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, cast, overload
 
 from typing_extensions import TypeVar
 
 from tenuto.core.errors import ConfigurationError
 from tenuto.messages.bounded import MODEL_TEXT_LIMIT
 from tenuto.models.ports import ToolSpec
+from tenuto.tools.callables import body_of, is_async
 from tenuto.tools.context import ToolContext
 from tenuto.tools.docstring import Docstring, parse_docstring
-from tenuto.tools.parameters import body_of, local_names, read_parameters, signature_of
+from tenuto.tools.options import check_effects, check_key, check_limits, key_names
+from tenuto.tools.parameters import local_names, read_parameters, signature_of
+from tenuto.tools.ports import Effects
 from tenuto.tools.schema import ArgumentSchema, build_schema
+from tenuto.tools.settlement import Settlement
+from tenuto.tools.shape import DataSchema, shape_of
 
-Effects = Literal["none", "idempotent", "once"]
+KeyScope = Literal["run", "thread", "resource"]
+OnUnknown = Literal["error", "suspend"]
+ArgumentPolicy = Callable[[dict[str, Any]], bool | Awaitable[bool]]
+"""`require_approval=` of a tool: asked with the validated arguments by name, defaults filled in."""
+
+Reconcile = Callable[[ToolContext[Any, Any]], Settlement | Awaitable[Settlement]]
+"""`reconcile=` of a tool: finds out what became of a call whose outcome nobody stored."""
 
 D = TypeVar("D")
 V = TypeVar("V")
@@ -32,8 +42,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 D_contra = TypeVar("D_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
-
-_MIN_RESULT_CHARS = 200
 
 
 class Tool(Generic[D_contra, P, R_co]):
@@ -45,6 +53,15 @@ class Tool(Generic[D_contra, P, R_co]):
         id: Its name in a list of tools; in a dict of tools the key is the model's name.
         description: What the model reads.
         effects: What a repetition would do; see `tool`.
+        key: The parameters that tell one effect from another, else None; see `tool`.
+        key_scope: Within what the key is unique.
+        require_approval: Whether a person has to approve a call, or the function that says so.
+        reconcile: Finds out what became of a call with an unknown outcome, else None.
+        on_unknown: What happens when that cannot be found out.
+        suspend_schema: What `ctx.suspend` takes, else None.
+        resume_schema: What a suspended call is resumed with, else None.
+        suspend_shape: `suspend_schema` at work.
+        resume_shape: `resume_schema` at work.
         timeout: Seconds the body may take, else None.
         strict: Whether the model's arguments are generated under its schema, where the provider can.
         title: For user interfaces; never sent to the model.
@@ -59,6 +76,13 @@ class Tool(Generic[D_contra, P, R_co]):
         id: str | None = None,
         description: str | None = None,
         effects: Effects = "once",
+        key: Sequence[str] | None = None,
+        key_scope: KeyScope = "run",
+        require_approval: bool | ArgumentPolicy = False,
+        reconcile: Reconcile | None = None,
+        on_unknown: OnUnknown = "error",
+        suspend_schema: DataSchema | None = None,
+        resume_schema: DataSchema | None = None,
         timeout: float | None = None,
         strict: bool | None = None,
         title: str | None = None,
@@ -68,18 +92,28 @@ class Tool(Generic[D_contra, P, R_co]):
         self.fn = fn
         self.id = id or _name_of(fn)
         self.effects: Effects = effects
+        self.key_scope: KeyScope = key_scope
+        self.require_approval = require_approval
+        self.reconcile = reconcile
+        self.on_unknown: OnUnknown = on_unknown
+        self.suspend_schema = suspend_schema
+        self.resume_schema = resume_schema
         self.timeout = timeout
         self.strict = strict
         self.title = title
         self.max_result_chars = max_result_chars
-        self.is_async = _is_async(fn)
+        self.is_async = is_async(fn)
         self._doc = _docstring_of(fn)
         self.description = self._doc.text if description is None else inspect.cleandoc(description)
         self._signature = signature_of(fn, self.id)
+        self.key = key_names(self.id, key, fn, self._signature)
+        self.suspend_shape = shape_of(f"Tool {self.id!r}: suspend_schema", suspend_schema)
+        self.resume_shape = shape_of(f"Tool {self.id!r}: resume_schema", resume_schema)
         self._names = local_names(fn)
         self._schema: ArgumentSchema | None = None
         self._lock = threading.Lock()
-        _check(self.id, effects, timeout, max_result_chars)
+        check_effects(self)
+        check_limits(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function itself: no validation, no timeout, no thread."""
@@ -101,6 +135,7 @@ class Tool(Generic[D_contra, P, R_co]):
             with self._lock:
                 if self._schema is None:
                     parameters = read_parameters(self.fn, self._signature, self._names, self.id)
+                    check_key(self.id, self.key, parameters)
                     self._schema = build_schema(self.id, parameters, self._doc.parameters)
                     self._names = dict[str, Any]()
         return self._schema
@@ -158,6 +193,13 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     effects: Effects = "once",
+    key: Sequence[str] | None = None,
+    key_scope: KeyScope = "run",
+    require_approval: bool | ArgumentPolicy = False,
+    reconcile: Reconcile | None = None,
+    on_unknown: OnUnknown = "error",
+    suspend_schema: DataSchema | None = None,
+    resume_schema: DataSchema | None = None,
     timeout: float | None = None,
     strict: bool | None = None,
     title: str | None = None,
@@ -171,6 +213,13 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     effects: Effects = "once",
+    key: Sequence[str] | None = None,
+    key_scope: KeyScope = "run",
+    require_approval: bool | ArgumentPolicy = False,
+    reconcile: Reconcile | None = None,
+    on_unknown: OnUnknown = "error",
+    suspend_schema: DataSchema | None = None,
+    resume_schema: DataSchema | None = None,
     timeout: float | None = None,
     strict: bool | None = None,
     title: str | None = None,
@@ -190,6 +239,21 @@ def tool(
         effects: `"none"`: it only reads, and is run again freely. `"idempotent"`: run again with the same
             `ctx.idempotency_key`. `"once"` (default): never run again by us; when it fails other than by `ToolFailed`,
             the model is told that it may have taken effect.
+        key: Names of parameters. Calls with the same values of these are one effect, also when the model plans it
+            anew: after a success the stored result is the answer, and the body does not run. Values are compared as
+            validated (1, 1.0 and "1" for an int are the same). `()`: all calls are one effect. Without `key`, a call
+            is the same effect only as itself.
+        key_scope: Within what `key` is unique: this `"run"`, its `"thread"`, or all runs of its `"resource"`.
+        require_approval: True, or a function of the validated arguments as a dict that says whether a person has to
+            approve the call before it runs; sync or async. One that raises, or answers other than True or False,
+            means yes. Agents and runs can ask for approval too; nobody can take this one back.
+        reconcile: For `"once"`: called with the context of a call whose outcome is unknown (`ctx.args`,
+            `ctx.idempotency_key`), it answers `Applied(result)`, `NotApplied()` (then the tool is run again) or
+            `Unknown()`; sync or async. One that raises answers `Unknown()`.
+        on_unknown: Without `reconcile`, or when it does not know: `"error"` tells the model that the call may have
+            taken effect; `"suspend"` waits for a person who knows.
+        suspend_schema: What `ctx.suspend` takes: a type (model, dataclass, TypedDict, ...) or a JSON Schema as a dict.
+        resume_schema: What a suspended call is resumed with, in `ctx.resume_data`; alike.
         timeout: Seconds. Then an async tool is cancelled and waited for; the thread of a sync one is left alone.
         strict: Ask the provider to generate arguments under the schema.
         title: For user interfaces only.
@@ -210,6 +274,13 @@ def tool(
             id=chosen,
             description=description,
             effects=effects,
+            key=key,
+            key_scope=key_scope,
+            require_approval=require_approval,
+            reconcile=reconcile,
+            on_unknown=on_unknown,
+            suspend_schema=suspend_schema,
+            resume_schema=resume_schema,
             timeout=timeout,
             strict=strict,
             title=title,
@@ -244,19 +315,3 @@ def _docstring_of(fn: Callable[..., Any]) -> Docstring:
     if text is None or (body is not fn and text == inspect.getdoc(object.__call__)):
         text = ""
     return parse_docstring(text)
-
-
-def _is_async(fn: Callable[..., Any]) -> bool:
-    body = body_of(fn)
-    return inspect.iscoroutinefunction(body) or inspect.iscoroutinefunction(inspect.unwrap(body))
-
-
-def _check(id: str, effects: str, timeout: float | None, max_result_chars: int) -> None:
-    if effects not in get_args(Effects):
-        raise ConfigurationError(f"Tool {id!r}: effects={effects!r} is none of {', '.join(get_args(Effects))}.")
-    if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
-        raise ConfigurationError(f"Tool {id!r}: timeout={timeout!r} has to be a positive number of seconds.")
-    if max_result_chars < _MIN_RESULT_CHARS:
-        raise ConfigurationError(
-            f"Tool {id!r}: max_result_chars={max_result_chars!r} has to be at least {_MIN_RESULT_CHARS}."
-        )

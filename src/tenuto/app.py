@@ -1,0 +1,145 @@
+"""`Tenuto`: wires agents to one store, and keeps what they left unfinished going.
+
+Invariant: an agent belongs to one app; background work runs only between `start` and `aclose`, which drains, lets
+durable runs go where they stand, and closes the store last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from tenuto.agent import Agent
+from tenuto.bus import InProcessPubSub, PubSub
+from tenuto.calls import AppServices
+from tenuto.core.clock import Clock, SystemClock
+from tenuto.core.errors import ConfigurationError, RunError, TenutoError
+from tenuto.durable import DurableAgent, create_durable_agent
+from tenuto.machine.records import LOOP_VERSION
+from tenuto.runs.recovery import RecoveryPolicy, sweep
+from tenuto.runs.supervisor import Supervisor
+from tenuto.steps.functions import add_functions
+from tenuto.store.memory import InMemoryStore
+from tenuto.store.ports import RunRow, RunStore
+
+_log = logging.getLogger("tenuto")
+
+
+class Tenuto:
+    """An app: agents by key, and what they share.
+
+        async with Tenuto(agents={"support": agent}, store=SQLiteStore("tenuto.db")) as app:
+            run = await app.get_agent("support").stream("…")
+
+    Args:
+        agents: By key; one with `durable=` set is wrapped.
+        store: Where runs are kept; closed with the app. Without one they end with the process.
+        recovery: `auto`: inside `async with`, runs whose processes are gone are driven on. `off`: only `recover()` and
+            `recover_active_runs()` do that.
+        functions: By name; options that hold one of them survive a restart.
+        pubsub: Carries wake-ups; default: within this process.
+
+    Raises:
+        ConfigurationError: An agent of another app, or two agents of one id.
+    """
+
+    def __init__(
+        self,
+        *,
+        agents: Mapping[str, Agent[Any, Any]],
+        store: RunStore | None = None,
+        recovery: Literal["auto", "off"] = "auto",
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        pubsub: PubSub | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if store is None:
+            _log.info("This app has no store=: its runs end with this process.")
+        self.store: RunStore = store or InMemoryStore()
+        self.bus: PubSub = pubsub or InProcessPubSub()
+        self.recovery: Literal["auto", "off"] = recovery
+        self._clock = clock or SystemClock()
+        self._agents = {key: _wrapped(agent) for key, agent in agents.items()}
+        self._sweeping: asyncio.Task[Any] | None = None
+        self._check_ids()
+        add_functions(functions or {})
+        services = AppServices(self, self.store, self.bus)
+        for agent in self._agents.values():
+            agent.slot.fill(services)
+
+    def get_agent(self, key: str) -> Agent[Any, Any]:
+        """The agent registered under `key`, the durable wrapper when there is one.
+
+        Raises:
+            ConfigurationError: `AGENT_NOT_FOUND`; it names the known keys.
+        """
+        if key not in self._agents:
+            known = ", ".join(map(repr, self._agents)) or "none"
+            raise ConfigurationError(f"There is no agent {key!r}; known: {known}.", id="AGENT_NOT_FOUND")
+        return self._agents[key]
+
+    def get_agent_by_id(self, agent_id: str) -> Agent[Any, Any]:
+        """The agent with this id.
+
+        Raises:
+            ConfigurationError: `AGENT_NOT_FOUND`; it names the known ids.
+        """
+        for agent in self._agents.values():
+            if agent.id == agent_id:
+                return agent
+        known = ", ".join(repr(agent.id) for agent in self._agents.values()) or "none"
+        raise ConfigurationError(f"There is no agent with the id {agent_id!r}; known: {known}.", id="AGENT_NOT_FOUND")
+
+    async def start(self) -> None:
+        """Begin background work: with `recovery="auto"`, take up what other processes left."""
+        if self.recovery == "auto" and self._sweeping is None:
+            policy = RecoveryPolicy(self.store, self._clock, LOOP_VERSION, self._recover)
+            self._sweeping = Supervisor.current().own(sweep(policy), "recovery")
+
+    async def aclose(self) -> None:
+        """End background work, abort plain runs, let durable ones go where they stand, then close the store."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+            self._sweeping = None
+        await Supervisor.current().aclose()
+        await self.store.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def _recover(self, row: RunRow) -> None:
+        """Take one run up, if its agent is one of ours; returns when it has ended or waits."""
+        for agent in self._agents.values():
+            if agent.id == row.agent_id and isinstance(agent, DurableAgent):
+                try:
+                    output = await agent.recover(row.run_id)
+                    await output.consume_stream()
+                except RunError as error:
+                    _log.info("Run %s was not recovered: %s", row.run_id, error)
+                except TenutoError:
+                    _log.exception("Recovering run %s failed.", row.run_id)
+                return
+
+    def _check_ids(self) -> None:
+        seen: dict[str, str] = {}
+        for key, agent in self._agents.items():
+            if agent.id in seen:
+                message = f"The agents {seen[agent.id]!r} and {key!r} have one id, {agent.id!r}; give one another id=."
+                raise ConfigurationError(message, id="AGENT_ID_TAKEN")
+            seen[agent.id] = key
+
+
+def _wrapped(agent: Agent[Any, Any]) -> Agent[Any, Any]:
+    if isinstance(agent, DurableAgent) or not agent.durable:
+        return agent
+    return create_durable_agent(agent, **(agent.durable if isinstance(agent.durable, Mapping) else {}))

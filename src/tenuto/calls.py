@@ -1,0 +1,303 @@
+"""One call of an agent: its arguments checked when it is made, its run started when it is awaited.
+
+Invariant: a call starts at most one run, and whoever awaits or enters it gets the same output; leaving it never stops
+the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Generic, Protocol, cast
+
+from typing_extensions import TypeVar
+
+from tenuto.bus.ports import PubSub
+from tenuto.core.abort import AbortSignal
+from tenuto.core.clock import Clock
+from tenuto.core.errors import ConfigurationError
+from tenuto.core.ids import IdSource
+from tenuto.core.payloads import Json
+from tenuto.core.request_context import RequestContext, as_request_context
+from tenuto.messages.input import Messages
+from tenuto.options import build_options, merge, normalise
+from tenuto.persisted import persist, restore
+from tenuto.runs import live
+from tenuto.runs.observe import topic_of
+from tenuto.runs.output import RunOutput
+from tenuto.runs.replay import Host
+from tenuto.runs.segments import Answer, answer_call
+from tenuto.runs.supervisor import Started, Supervisor
+from tenuto.steps.callbacks import resolve
+from tenuto.steps.run import UNSET, Definition, Options, Run
+from tenuto.steps.values import validated_values
+from tenuto.store.ports import RunStore
+
+OutputT = TypeVar("OutputT", default=str)
+
+overrides: ContextVar[Mapping[int, Mapping[str, Any]]] = ContextVar("tenuto overrides", default={})  # noqa: B039
+"""By `id(agent)`: what `tenuto.testing.override` puts in place of an agent's own model, tools, deps or instructions."""
+
+
+@dataclass(frozen=True)
+class AppServices:
+    """What an app gives its agents."""
+
+    app: Any
+    store: RunStore
+    bus: PubSub
+
+    def wake(self, run_id: str, index: int) -> None:
+        """Tell the viewers of a run that its log reaches `index`."""
+        self.bus.publish(topic_of(run_id), index)
+
+
+class AppSlot:
+    """The write-once place of an agent's app; a durable wrapper shares that of its agent.
+
+    Attributes:
+        own: The store the agent was given itself.
+    """
+
+    __slots__ = ("own", "services")
+
+    def __init__(self, own: RunStore | None = None) -> None:
+        self.own: RunStore | None = own
+        self.services: AppServices | None = None
+
+    def fill(self, services: AppServices) -> None:
+        """Take the app's services.
+
+        Raises:
+            ConfigurationError: `AGENT_ALREADY_REGISTERED`: the agent belongs to another app.
+        """
+        if self.services is not None and self.services.app is not services.app:
+            message = "This agent belongs to another Tenuto app; register agent.replace() with the second one."
+            raise ConfigurationError(message, id="AGENT_ALREADY_REGISTERED")
+        self.services = services
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a call needs of its agent.
+
+    Attributes:
+        defaults: Normalised default options, or a function of the request context that gives some.
+        durable: Whether its runs are kept from the start.
+        wake: Told of every commit of a kept run.
+        changed: What a test has put in place of the agent's own; it wins over the call's, too.
+    """
+
+    definition: Definition
+    defaults: Any
+    store: RunStore
+    clock: Clock
+    ids: IdSource
+    slot: AppSlot
+    durable: bool = False
+    wake: Callable[[str, int], None] | None = None
+    changed: Mapping[str, Any] | None = None
+
+    def bound(self) -> Setup:
+        """With what the agent's app gives it."""
+        services = self.slot.services
+        if services is None:
+            return self
+        return replace(self, store=services.store, wake=services.wake)
+
+    def overridden(self, key: int) -> Setup:
+        """With what `tenuto.testing.override` has put in place for the agent `key`."""
+        changed = overrides.get().get(key)
+        if not changed:
+            return self
+        return replace(self, definition=replace(self.definition, resolved={}, **changed), changed=changed)
+
+
+class Starting(Protocol):
+    """Something that starts, or goes on with, a run."""
+
+    async def begin(self) -> Started:
+        """Start it."""
+        ...
+
+    async def start(self) -> Started:
+        """Start it, and wait until there is something to read."""
+        ...
+
+
+class PendingStream(Generic[OutputT]):
+    """A run that starts when this is awaited or entered, once."""
+
+    __slots__ = ("_call", "_started")
+
+    def __init__(self, call: Starting) -> None:
+        self._call = call
+        self._started: asyncio.Future[RunOutput[OutputT]] | None = None
+
+    def __await__(self) -> Generator[Any, Any, RunOutput[OutputT]]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> RunOutput[OutputT]:
+        return await self._start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Detach; the run goes on."""
+
+    async def _start(self) -> RunOutput[OutputT]:
+        if self._started is not None:
+            return await asyncio.shield(self._started)
+        done = self._started = asyncio.get_running_loop().create_future()
+        try:
+            started = await self._call.start()
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                done.cancel()
+            else:
+                done.set_exception(error)
+                done.exception()  # the other waiters may be none
+            raise
+        done.set_result(cast("RunOutput[OutputT]", started.driver.output))
+        return done.result()
+
+
+class Call:
+    """A call of `generate` or `stream`."""
+
+    def __init__(self, setup: Setup, messages: Messages, deps: Any, options: Mapping[str, Any]) -> None:
+        self._setup = setup
+        self._messages = messages
+        self._deps = deps
+        self._given = normalise(options)
+        self._merged = self._given if callable(setup.defaults) else merge(setup.defaults, self._given)
+        self._options = build_options(self._merged)
+
+    async def start(self) -> Started:
+        """Start the run and wait until it is prepared.
+
+        Raises:
+            TenutoError: It could not be prepared; it has ended.
+        """
+        started = await self.begin()
+        try:
+            await asyncio.shield(started.driver.prepared)
+        except asyncio.CancelledError:
+            await cancelled(started)
+            raise
+        return started
+
+    async def begin(self) -> Started:
+        """Start the run.
+
+        Raises:
+            TenutoError: The request context does not fit its schema, or a dynamic option failed; there is no run.
+        """
+        run = await self._run()
+        started = Supervisor.current().start(run, self._setup.store, wake=self._setup.wake)
+        _listen(self._merged.get("abort_signal"), started)
+        return started
+
+    async def _run(self) -> Run:
+        setup = self._setup
+        given = self._merged.get("request_context")
+        context = as_request_context(given)
+        definition = setup.definition
+        values = validated_values(definition.request_context_schema, context, given, definition.id)
+        if callable(setup.defaults):
+            self._merged = merge(normalise(await resolve(setup.defaults, context) or {}), self._given)
+            self._options = build_options(self._merged)
+        kept, degraded = _persisted(self._merged, refuse=setup.durable)
+        return Run(
+            run_id=self._merged.get("run_id") or setup.ids.new("run"),
+            message_id=setup.ids.new("msg"),
+            definition=definition,
+            options=_without(self._options, setup.changed),
+            messages=self._messages,
+            request_context=context,
+            clock=setup.clock,
+            ids=setup.ids,
+            asked=self._merged,
+            persisted=kept,
+            call_deps=UNSET if "deps" in (setup.changed or ()) else self._deps,
+            degraded=degraded,
+            durable=setup.durable,
+            values=values,
+        )
+
+
+class Resumption:
+    """An answer to a pending call."""
+
+    def __init__(self, setup: Setup, run_id: str, answer: Answer, deps: Any, options: Mapping[str, Any]) -> None:
+        self._setup = setup
+        self._run_id = run_id
+        self._answer = answer
+        self._deps = deps
+        self._given = normalise(options)
+        build_options({**self._given, "max_steps": self._given.get("max_steps", 1)})
+
+    async def start(self) -> Started:
+        """Store the answer and drive the run on.
+
+        Raises:
+            RunError: See `Agent.resume_stream`.
+        """
+        return await self.begin()
+
+    async def begin(self) -> Started:
+        """See `start`."""
+        host = make_host(self._setup, self._given, self._deps)
+        started = await answer_call(host, self._run_id, self._answer, wake=self._setup.wake)
+        _listen(self._given.get("abort_signal"), started)
+        return started
+
+
+def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
+    """What the agent of `setup` brings to a run that goes on, with the options `given` to this segment."""
+
+    def options(run_id: str, kept: Json) -> tuple[Options, tuple[str, ...]]:
+        asked = live.asked_of(run_id)
+        below, missing = (dict(asked), ()) if asked is not None else restore(kept)
+        merged = merge(below, given)
+        return _without(build_options(merged), setup.changed), missing
+
+    return Host(
+        definition=setup.definition,
+        store=setup.store,
+        clock=setup.clock,
+        ids=setup.ids,
+        options=options,
+        request_context=as_request_context(given.get("request_context")) if given else RequestContext(),
+        deps=UNSET if "deps" in (setup.changed or ()) else deps,
+    )
+
+
+async def cancelled(started: Started) -> None:
+    """The caller's wait was cancelled: a plain run is aborted and waited for, a durable one goes on without it."""
+    if not started.driver.run.durable:
+        started.driver.abort("cancelled")
+        await started.ended()
+
+
+def _persisted(merged: Mapping[str, Any], *, refuse: bool) -> tuple[Json, tuple[str, ...]]:
+    """The persisted form; of a plain run, which may never need it, a credential is left out instead of refused."""
+    if not refuse and not isinstance(merged.get("model"), str):
+        merged = {name: value for name, value in merged.items() if name != "model"}
+    kept, degraded = persist(merged)
+    return kept, degraded if refuse else ()
+
+
+def _without(options: Options, changed: Mapping[str, Any] | None) -> Options:
+    if not changed:
+        return options
+    return replace(options, **{name: None for name in ("model", "instructions") if name in changed})
+
+
+def _listen(signal: AbortSignal | None, started: Started) -> None:
+    if signal is not None:
+        forget = signal.listen(lambda: started.driver.abort(signal.reason))
+        started.task.add_done_callback(lambda _: forget())

@@ -1,0 +1,132 @@
+"""The options of a call as the journal keeps them, and what another process makes of them.
+
+Invariant: every option is in exactly one class: persisted as JSON, kept as a stricter shadow or not at all (and then
+named in `degraded`), refused, or local to the caller by nature (`LOCAL`). No credential is ever persisted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from tenuto.core.errors import ConfigurationError
+from tenuto.core.payloads import Json
+from tenuto.models.ports import NamedTool
+from tenuto.steps.functions import function_named, name_of
+
+PLAIN = ("max_steps", "active_tools", "tool_call_concurrency", "provider_options")
+"""Persisted as they are."""
+
+RESOLVED = ("instructions", "system", "context", "request_context")
+"""Persisted elsewhere: in the prompt's record and beside the options."""
+
+LOCAL = (
+    "abort_signal",
+    "run_id",
+    "on_chunk",
+    "on_step_finish",
+    "on_finish",
+    "on_error",
+    "on_abort",
+    "on_suspended",
+    "close_on_suspend",
+)
+"""Belong to the caller's process; another one gives its own."""
+
+SPECIAL = ("tool_choice", "model_settings", "stop_when", "require_tool_approval", "model")
+"""Have a persisted form of their own, below."""
+
+_SECRET = ("key", "token", "secret", "auth", "password", "signature")
+
+
+def persist(options: Mapping[str, Any]) -> tuple[Json, tuple[str, ...]]:
+    """The persisted form of normalised `options`, and the names of those that will be missing or stricter elsewhere.
+
+    Raises:
+        ConfigurationError: `DURABLE_OPTION_REFUSED`: a model record with a key of its own.
+    """
+    kept: dict[str, Any] = {name: options[name] for name in PLAIN if options.get(name) is not None}
+    degraded: list[str] = []
+    for name, keep in _KEEPERS.items():
+        if options.get(name) is not None:
+            keep(options[name], kept, degraded)
+    return kept, tuple(degraded)
+
+
+def restore(kept: Json) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Normalised options from their persisted form, and the names of the functions this process does not have."""
+    options: dict[str, Any] = dict(kept or {})
+    missing: list[str] = []
+    if (names := options.pop("stop_when", None)) is not None:
+        found = [function_named(name) for name in names]
+        options["stop_when"] = [each for each in found if each is not None]
+        if None in found:
+            missing.append("stop_when")
+    approval = options.get("require_tool_approval")
+    if isinstance(approval, Mapping):
+        policy = function_named(cast("Mapping[str, str]", approval)["function"])
+        options["require_tool_approval"] = True if policy is None else policy
+        if policy is None:
+            missing.append("require_tool_approval")
+    return options, tuple(missing)
+
+
+def _keep_choice(choice: Any, kept: dict[str, Any], _degraded: list[str]) -> None:
+    named = isinstance(choice, NamedTool)
+    kept["tool_choice"] = {"type": "tool", "tool_name": choice.tool_name} if named else choice
+
+
+def _keep_settings(settings: Mapping[str, Any], kept: dict[str, Any], degraded: list[str]) -> None:
+    plain = {name: value for name, value in settings.items() if value is not None}
+    headers: Mapping[str, str] = plain.pop("headers", None) or {}
+    safe = {name: value for name, value in headers.items() if not is_credential(name)}
+    degraded.extend(f"model_settings.headers.{name}" for name in headers if name not in safe)
+    kept["model_settings"] = {**plain, "headers": safe} if safe else plain
+
+
+def is_credential(header: str) -> bool:
+    """Whether a header of this name may carry a credential."""
+    name = header.lower()
+    return name in {"authorization", "cookie"} or name.startswith("proxy-") or any(word in name for word in _SECRET)
+
+
+def _keep_conditions(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    conditions = list(cast("Any", given)) if isinstance(given, (list, tuple)) else [given]
+    names = [name_of(condition) for condition in conditions]
+    kept["stop_when"] = [name for name in names if name is not None]
+    if None in names:
+        degraded.append("stop_when")
+
+
+def _keep_approval(policy: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    name = name_of(policy) if callable(policy) else None
+    kept["require_tool_approval"] = {"function": name} if name else bool(policy)
+    if callable(policy) and name is None:
+        degraded.append("require_tool_approval")
+
+
+def _keep_model(model: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    if isinstance(model, str):
+        kept["model"] = model
+        return
+    if not isinstance(model, Mapping):
+        degraded.append("model")
+        return
+    record = cast("Mapping[str, Any]", model)
+    headers: Mapping[str, str] = record.get("headers") or {}
+    if record.get("api_key") or record.get("apiKey") or any(is_credential(name) for name in headers):
+        message = (
+            "A model record with a key or a credential header cannot be stored with a durable run; give the record to "
+            "the agent, or set the provider's key variable."
+        )
+        raise ConfigurationError(message, id="DURABLE_OPTION_REFUSED")
+    kept["model"] = dict(record)
+
+
+_KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
+    "tool_choice": _keep_choice,
+    "model_settings": _keep_settings,
+    "stop_when": _keep_conditions,
+    "require_tool_approval": _keep_approval,
+    "model": _keep_model,
+}

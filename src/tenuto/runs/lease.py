@@ -1,0 +1,145 @@
+"""Keeps the leases of durable runs alive, from a thread of its own.
+
+Invariant: renewal does not depend on the event loop that drives the run: a loop that is stalled for a while keeps its
+lease, one that is stalled for longer than `STALL_LIMIT` loses it, and a holder whom somebody replaced is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from tenuto.core.errors import StoreError
+from tenuto.store.ports import LEASE_SECONDS, Fence, RunStore
+
+RENEW_SECONDS = LEASE_SECONDS / 3
+"""How often a lease is renewed."""
+
+STALL_WARNING = 1.0
+"""Seconds without a turn of the loop after which a warning is logged."""
+
+STALL_LIMIT = 120.0
+"""Seconds without a turn of the loop after which its leases are given up."""
+
+_TICK = 0.5
+_log = logging.getLogger("tenuto")
+
+
+class Held:
+    """One lease that is kept alive; `fence` may be replaced by a newer one of the same scope."""
+
+    def __init__(self, fence: Fence, loop: asyncio.AbstractEventLoop, lost: Callable[[], None]) -> None:
+        self.fence: Fence = fence
+        self.loop: asyncio.AbstractEventLoop = loop
+        self.lost: Callable[[], None] = lost
+        self.beat: float = time.monotonic()
+        self.renewed: float = self.beat
+        self.warned: bool = False
+
+
+class Renewer(Protocol):
+    """Keeps leases alive."""
+
+    def hold(self, fence: Fence, lost: Callable[[], None]) -> Held:
+        """Renew `fence` until it is dropped; `lost` is called on the running loop when somebody else has the scope."""
+        ...
+
+    def drop(self, held: Held) -> None:
+        """Renew it no longer."""
+        ...
+
+
+class LeaseKeeper:
+    """The renewer of one store in this process; its thread lives while there is a lease to keep."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._held: set[Held] = set()
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Event()
+
+    def hold(self, fence: Fence, lost: Callable[[], None]) -> Held:
+        """See `Renewer.hold`."""
+        held = Held(fence, asyncio.get_running_loop(), lost)
+        with self._lock:
+            self._held.add(held)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="tenuto leases", daemon=True)
+                self._thread.start()
+        return held
+
+    def drop(self, held: Held) -> None:
+        """See `Renewer.drop`."""
+        with self._lock:
+            self._held.discard(held)
+        self._changed.set()
+
+    def _main(self) -> None:
+        asyncio.run(self._keep())
+
+    async def _keep(self) -> None:
+        while True:
+            self._changed.wait(_TICK)
+            self._changed.clear()
+            with self._lock:
+                held = list(self._held)
+                if not held:
+                    self._thread = None
+                    return
+            for each in held:
+                await self._tend(each)
+
+    async def _tend(self, held: Held) -> None:
+        now = time.monotonic()
+        stalled = now - held.beat
+        if not _nudge(held) or stalled > STALL_LIMIT:
+            self.drop(held)
+            return
+        if stalled > STALL_WARNING + _TICK and not held.warned:
+            held.warned = True
+            _log.warning("The event loop has been stalled for %.1f s; find the blocking call.", stalled)
+        if now - held.renewed >= RENEW_SECONDS:
+            await self._renew(held, now)
+
+    async def _renew(self, held: Held, now: float) -> None:
+        fence = held.fence
+        try:
+            kept = await self._store.renew(fence)
+        except StoreError:
+            _log.exception("Renewing the lease of %s failed; it is tried again.", fence.scope.id)
+            return
+        held.renewed = now
+        if not kept and held.fence is fence:
+            self.drop(held)
+            held.loop.call_soon_threadsafe(held.lost)
+
+
+def _nudge(held: Held) -> bool:
+    """Ask the loop for a sign of life; False when it is closed."""
+
+    def alive() -> None:
+        held.beat = time.monotonic()
+        held.warned = False
+
+    try:
+        held.loop.call_soon_threadsafe(alive)
+    except RuntimeError:
+        return False
+    return True
+
+
+_keepers: WeakKeyDictionary[RunStore, LeaseKeeper] = WeakKeyDictionary()
+
+
+def keeper_of(store: RunStore) -> LeaseKeeper:
+    """The process's renewer of `store`."""
+    keeper = _keepers.get(store)
+    if keeper is None:
+        keeper = _keepers[store] = LeaseKeeper(store)
+    return keeper

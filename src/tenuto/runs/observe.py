@@ -1,0 +1,149 @@
+"""Follows a run from the store: from any index, in any process, whoever drives it.
+
+Invariant: a viewer reads the log and nothing else; a wake-up only shortens its next wait. It ends when the log has a
+terminal chunk and the run's row says so, never merely because nothing comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tenuto.bus.ports import PubSub
+from tenuto.core.chunks import Data
+from tenuto.core.clock import Clock
+from tenuto.core.errors import RunError, TenutoError
+from tenuto.core.ids import RandomIds
+from tenuto.core.request_context import RequestContext
+from tenuto.runs.output import RunOutput
+from tenuto.runs.replay import Host, begun, read_journal, rebuild, take_in
+from tenuto.runs.result import build_result
+from tenuto.steps.finish import STATUS
+from tenuto.steps.run import Definition, Options
+from tenuto.store.ports import TERMINAL_STATUS, RunRow, RunStore
+
+POLL_SECONDS = 0.05
+"""Longest wait between two looks into the store, for runs that another process drives."""
+
+BATCH = 512
+"""Events read at once."""
+
+
+def topic_of(run_id: str) -> str:
+    """The wake-up topic of a run."""
+    return f"run:{run_id}"
+
+
+class Observer:
+    """Feeds one `RunOutput` from the store.
+
+    Args:
+        store: Where the run is kept.
+        row: The run.
+        offset: Index of the first event to show.
+        bus: Carries wake-ups within this process; None: polling only.
+        close_on_suspend: End when the run waits for a decision; else go on with what follows the decision.
+        abort: What `output.abort()` does.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        clock: Clock,
+        row: RunRow,
+        *,
+        offset: int,
+        bus: PubSub | None,
+        close_on_suspend: bool,
+        abort: Callable[[object], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._row = row
+        self._next = offset
+        self._bus = bus
+        self._close_on_suspend = close_on_suspend
+        self._woken = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self.output: RunOutput[Any] = RunOutput(row.run_id, "", abort, first_index=offset)
+
+    async def follow(self) -> None:
+        """Show what is stored and what comes, until the run has ended; cancelled, it just stops."""
+        unsubscribe = None if self._bus is None else self._bus.subscribe(topic_of(self._row.run_id), self._wake)
+        try:
+            await self._until_ended()
+        except TenutoError as error:
+            self.output.fail(error)
+        finally:
+            if unsubscribe is not None:
+                unsubscribe()
+
+    async def _until_ended(self) -> None:
+        if self._next < self._row.first_event:
+            self._show_gap()
+        while True:
+            self._woken.clear()
+            row = await self._store.run(self._row.run_id, resource=self._row.resource_id)
+            if row is None:
+                message = f"Run {self._row.run_id!r} is no longer in the store."
+                raise RunError(message, id="DURABLE_AGENT_RUN_NOT_FOUND")
+            shown = await self._show_stored()
+            over = row.status in TERMINAL_STATUS or (row.status == "suspended" and self._close_on_suspend)
+            if over and not shown:
+                await self._end(row)
+                return
+            if not shown:
+                await self._wait()
+
+    def _show_gap(self) -> None:
+        first = self._row.first_event
+        self.output.show([Data("data-gap", {"requested": self._next, "first": first}, transient=True)])
+        self._next = first
+
+    async def _show_stored(self) -> bool:
+        events = await self._store.events(
+            self._row.run_id, resource=self._row.resource_id, start=self._next, limit=BATCH
+        )
+        if events:
+            self._next = events[-1].index + 1
+            shown = self.output.show([event.chunk for event in events])
+            if shown is not None:
+                await shown
+        return bool(events)
+
+    async def _end(self, row: RunRow) -> None:
+        records = await read_journal(self._store, row)
+        run = rebuild(self._host(), row, records)
+        state = take_in(run, records)
+        self.output.message_id = begun(row, records).message_id
+        if row.status == "suspended":
+            pending = await self._store.pending(row.run_id, resource=row.resource_id)
+            run.pending = {each.call_id: each for each in pending}
+            self.output.end(build_result(run, "suspended"), "suspended")
+        else:
+            self.output.end(build_result(run, state.reason), STATUS.get(state.reason, row.status))
+
+    def _host(self) -> Host:
+        return Host(
+            definition=Definition(id=self._row.agent_id, name=self._row.agent_id, model=None),
+            store=self._store,
+            clock=self._clock,
+            ids=RandomIds(),
+            options=lambda _run_id, _persisted: (Options(max_steps=1), ()),
+            request_context=RequestContext(),
+            deps=None,
+        )
+
+    async def _wait(self) -> None:
+        waiting = asyncio.ensure_future(self._woken.wait())
+        pausing = asyncio.ensure_future(self._clock.sleep(POLL_SECONDS))
+        try:
+            await asyncio.wait((waiting, pausing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            pausing.cancel()
+
+    def _wake(self, _index: int) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._woken.set)

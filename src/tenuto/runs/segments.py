@@ -1,0 +1,264 @@
+"""Takes a run up that somebody else drove: after a decision, or because its driver is gone.
+
+Invariant: a decision is stored by compare-and-set before anything moves, whoever holds the run; a claim decides who
+drives on; the same decision again attaches to what it started, a different one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from tenuto.core import faults
+from tenuto.core.errors import RunError, StoreError
+from tenuto.core.payloads import Json
+from tenuto.runs import live
+from tenuto.runs.driver import Continued
+from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
+from tenuto.runs.supervisor import Started, Supervisor
+from tenuto.steps.prepare import bind
+from tenuto.steps.run import Run
+from tenuto.steps.tool_step import ASKS_OUTCOME
+from tenuto.store.ports import TERMINAL_STATUS, AbortRequest, Decide, Fence, HeldBy, PendingCall, RunRow
+from tenuto.tools.approval import validate_edited
+from tenuto.tools.effects import read_settlement
+from tenuto.tools.resume import Declined, read_decision, read_resume
+from tenuto.tools.toolbox import RunnableTool
+
+HELD_RETRY_SECONDS = 0.02
+"""Pause between two attempts to take a run whose last driver is just letting go of it."""
+
+
+Wake = Callable[[str, int], None] | None
+
+
+class Taken(Struct, frozen=True):
+    """A run this process has claimed."""
+
+    fence: Fence
+    owner: str
+    wake: Wake
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """An answer to a pending call, as a caller gives it.
+
+    Attributes:
+        tool_call_id: Which call; None when exactly one waits.
+        data: For an approval `{"approved": bool, "reason": ...}`, for a suspension what its schema asks for.
+        args: Arguments edited at an approval.
+    """
+
+    data: Any
+    tool_call_id: str | None = None
+    args: dict[str, Any] | None = None
+
+
+async def find_run(host: Host, run_id: str, resource: str | None = None) -> RunRow:
+    """The row of a run of this agent.
+
+    Raises:
+        RunError: `AGENT_RESUME_NO_SNAPSHOT_FOUND` or `DURABLE_AGENT_RESUME_AGENT_MISMATCH`.
+    """
+    row = await host.store.run(run_id, resource=resource)
+    if row is None:
+        message = f"No registry entry found for run {run_id}. Cannot resume. (The store has no such run either.)"
+        raise RunError(message, id="AGENT_RESUME_NO_SNAPSHOT_FOUND", category="USER")
+    if row.agent_id != host.definition.id:
+        message = f"Run {run_id!r} belongs to another agent than {host.definition.id!r}."
+        raise RunError(message, id="DURABLE_AGENT_RESUME_AGENT_MISMATCH", category="USER")
+    return row
+
+
+async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = None) -> Started:
+    """Store the answer and drive the run on, or attach to the driver that does.
+
+    Raises:
+        RunError: No such run or call, an ambiguous or unfit answer (still suspended), or another one was faster.
+    """
+    row = await find_run(host, run_id)
+    run = rebuild(host, row, await read_journal(host.store, row))
+    await bind(run)
+    try:
+        item = await _decision(host, run, row, answer)
+        posted = await host.store.post(item)
+        faults.hit("run.after_post")
+        if posted.outcome == "conflict":
+            raise _already(run_id, item.call_id)
+        return await _drive_on(host, run, row, item, again=posted.outcome == "duplicate", wake=wake)
+    except BaseException:
+        await run.closing.aclose()
+        raise
+
+
+async def _decision(host: Host, run: Run, row: RunRow, answer: Answer) -> Decide:
+    pending = await host.store.pending(row.run_id, resource=row.resource_id)
+    asked = _target(row, pending, answer.tool_call_id)
+    tool = run.toolbox.get(asked.tool_name)
+    if asked.kind == "suspension":
+        _check_data(tool, asked, answer.data)
+        return _decide(asked, approved=True, data=answer.data)
+    verdict = read_decision(answer.data)
+    if isinstance(verdict, Declined):
+        return _decide(asked, approved=False, reason=verdict.reason)
+    args = answer.args
+    if args is not None and tool is not None:
+        args = validate_edited(tool, args, name=asked.tool_name)
+    return _decide(asked, approved=True, reason=verdict.reason, data=verdict.extra, args=args)
+
+
+def _check_data(tool: RunnableTool | None, asked: PendingCall, data: Any) -> None:
+    """Refuse data that do not fit before anything is stored."""
+    if asked.resume_schema == ASKS_OUTCOME:
+        read_settlement(data)
+    elif tool is not None:
+        schema = asked.resume_schema
+        read_resume(tool, data, None if schema is None else msgspec.json.decode(schema))
+
+
+def _decide(
+    asked: PendingCall, *, approved: bool, reason: str | None = None, data: Json = None, args: Json = None
+) -> Decide:
+    return Decide(
+        run_id=asked.run_id,
+        call_id=asked.call_id,
+        args_hash=asked.args_hash,
+        attempt=asked.attempt,
+        approved=approved,
+        reason=reason,
+        resume_data=data,
+        args=args,
+    )
+
+
+def _target(row: RunRow, pending: list[PendingCall], call_id: str | None) -> PendingCall:
+    if call_id is not None:
+        for each in pending:
+            if each.call_id == call_id:
+                return each
+        message = f"Tool call {call_id!r} of run {row.run_id!r} does not wait for a decision."
+        raise RunError(message, id="AGENT_RESUME_TOOL_CALL_NOT_SUSPENDED", category="USER")
+    if len(pending) == 1:
+        return pending[0]
+    if not pending:
+        message = f"This workflow run was not suspended (run {row.run_id!r} is {row.status})."
+        raise RunError(message, id="AGENT_RESUME_NOT_SUSPENDED", category="USER")
+    message = f"Run {row.run_id!r} has {len(pending)} pending calls; name one: {', '.join(c.call_id for c in pending)}."
+    raise RunError(message, id="AGENT_RESUME_AMBIGUOUS_TOOL_CALL", category="USER")
+
+
+def _already(run_id: str, call_id: str) -> RunError:
+    message = f"Tool call {call_id!r} of run {run_id!r} has been decided already, and differently."
+    return RunError(message, id="WORKFLOW_RESUME_ALREADY_CLAIMED", category="USER", details={"status": 409})
+
+
+async def _drive_on(host: Host, run: Run, row: RunRow, item: Decide, *, again: bool, wake: Wake) -> Started:
+    """Claim the run and go on; while another driver has it, that one takes the decision up."""
+    while True:
+        supervisor = Supervisor.current()
+        owner = supervisor.new_owner()
+        try:
+            fence = await host.store.claim(row.scope, owner, run=row, expect="suspended")
+        except StoreError as error:
+            if error.id != "RUN_STATUS_CHANGED":
+                raise
+            fence = None
+        if isinstance(fence, Fence):
+            return await _continue(host, run, row, Taken(fence, owner, wake))
+        if (attached := await _attach(host, run, row, item, again=again)) is not None:
+            return attached
+        await host.clock.sleep(HELD_RETRY_SECONDS)
+
+
+async def _attach(host: Host, run: Run, row: RunRow, item: Decide, *, again: bool) -> Started | None:
+    """The segment that takes `item` up; None while that is not settled."""
+    driver = live.driver_of(row.run_id)
+    if driver is not None:
+        await run.closing.aclose()
+        return Started(driver, driver.task)
+    now = await host.store.run(row.run_id, resource=row.resource_id)
+    waiting = {each.call_id for each in await host.store.pending(row.run_id, resource=row.resource_id)}
+    if now is None or (again and (now.status in TERMINAL_STATUS or item.call_id not in waiting)):
+        raise _already(row.run_id, item.call_id)
+    return None
+
+
+async def _continue(host: Host, run: Run, row: RunRow, taken: Taken) -> Started:
+    faults.hit("run.after_resume_claim")
+    return await _go_on(host, run, row, taken, "resume")
+
+
+async def _go_on(host: Host, run: Run, row: RunRow, taken: Taken, cause: Literal["resume", "recover"]) -> Started:
+    """Read the journal again, now that nobody else writes it, and drive on from its end."""
+    records = await read_journal(host.store, row)
+    state = take_in(run, records)
+    pending = await host.store.pending(row.run_id, resource=row.resource_id)
+    run.pending = {each.call_id: each for each in pending}
+    position = await position_of(host.store, row, records, state)
+    continued = Continued(taken.fence, position, cause)
+    return Supervisor.current().go_on(run, host.store, taken.owner, continued, wake=taken.wake)
+
+
+async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
+    """Drive a run on whose driver is gone.
+
+    Raises:
+        RunError: `DURABLE_AGENT_RECOVER_NOT_RUNNING`, `DURABLE_AGENT_RECOVER_LEASE_ACQUIRE_FAILED`,
+            `DURABLE_AGENT_RECOVER_ALREADY_IN_PROGRESS`.
+        StoreError: The journal cannot be read.
+    """
+    if live.driver_of(row.run_id) is not None:
+        message = f"Run {row.run_id!r} is driven in this process."
+        raise RunError(message, id="DURABLE_AGENT_RECOVER_ALREADY_IN_PROGRESS", category="USER")
+    if row.status != "running":
+        message = f"Run {row.run_id!r} is {row.status}; there is nothing to recover."
+        raise RunError(message, id="DURABLE_AGENT_RECOVER_NOT_RUNNING", category="USER")
+    run = rebuild(host, row, await read_journal(host.store, row))
+    owner = Supervisor.current().new_owner()
+    fence = await _claim_running(host, row, owner)
+    faults.hit("run.after_recover_claim")
+    return await _go_on(host, run, row, Taken(fence, owner, wake), "recover")
+
+
+async def _claim_running(host: Host, row: RunRow, owner: str) -> Fence:
+    try:
+        fence = await host.store.claim(row.scope, owner, run=row, expect="running")
+    except StoreError as error:
+        if error.id != "RUN_STATUS_CHANGED":
+            raise
+        message = f"Run {row.run_id!r} has ended or waits for a decision; there is nothing to recover."
+        raise RunError(message, id="DURABLE_AGENT_RECOVER_NOT_RUNNING", category="USER") from error
+    if isinstance(fence, HeldBy):
+        message = f"Run {row.run_id!r} is driven by {fence.owner}."
+        raise RunError(message, id="DURABLE_AGENT_RECOVER_LEASE_ACQUIRE_FAILED", category="USER")
+    return fence
+
+
+async def end_run(host: Host, row: RunRow, reason: str | None, *, wake: Wake = None) -> bool:
+    """Abort a run wherever it is: its driver sees it at its next boundary, one that waits is ended here.
+
+    Returns:
+        False when it has ended already.
+    """
+    posted = await host.store.post(AbortRequest(run_id=row.run_id, reason=reason))
+    if posted.outcome == "conflict":
+        return False
+    driver = live.driver_of(row.run_id)
+    if driver is not None:
+        driver.abort(reason or "aborted")
+        return True
+    if row.status != "suspended":
+        return True
+    run = rebuild(host, row, await read_journal(host.store, row))
+    owner = Supervisor.current().new_owner()
+    try:
+        fence = await host.store.claim(row.scope, owner, run=row, expect="suspended")
+    except StoreError:
+        return True
+    if isinstance(fence, Fence):
+        started = await _go_on(host, run, row, Taken(fence, owner, wake), "resume")
+        await started.ended()
+    return True

@@ -1,0 +1,129 @@
+"""Closes a call, or parks it: the one place that turns an outcome into a record and its chunk.
+
+Invariant: an outcome is recorded once, with its ledger entry and its chunk in the same commit; what the model is told
+is bounded, what the user gets is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from tenuto.core import chunks as c
+from tenuto.core import codec
+from tenuto.core import payloads as p
+from tenuto.machine.records import ToolEnded
+from tenuto.messages.bounded import bounded
+from tenuto.steps.calls import arguments_of, draft_of
+from tenuto.steps.failure import error_info
+from tenuto.steps.fold import result_payload
+from tenuto.store.ports import EffectRow, PendingCall
+from tenuto.tools.effects import args_hash
+from tenuto.tools.outcome import Aborted, Failed, Ok, Outcome, Suspended, UnknownOutcome
+
+if TYPE_CHECKING:
+    from tenuto.messages.turns import CallPart
+    from tenuto.steps.ports import RunLog
+    from tenuto.steps.run import Run
+
+ABORTED = "aborted"
+"""The text of a call that an abort left without an answer."""
+
+_EDITED_LIMIT = 500
+
+
+async def close(
+    run: Run,
+    log: RunLog,
+    call: CallPart,
+    attempt: int,
+    outcome: Outcome,
+    *,
+    effects: Sequence[EffectRow] = (),
+    deduplicated: bool = False,
+) -> None:
+    """Record the outcome of a call."""
+    if isinstance(outcome, Suspended):
+        schema = None if outcome.resume_schema is None else codec.encode(outcome.resume_schema).decode()
+        await suspend(run, log, call, attempt, outcome.payload, schema, asks="data", effects=effects)
+        return
+    record = _record(run, call, attempt, outcome, deduplicated=deduplicated)
+    if record.error is None:
+        chunk: c.AnyChunk = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
+    else:
+        failure = p.ToolErrorPayload(call.tool_call_id, call.tool_name, record.error, call.args)
+        chunk = c.ToolError(run.run_id, "AGENT", failure)
+    await log.commit(record, chunks=[chunk], effects=effects)
+
+
+def _record(run: Run, call: CallPart, attempt: int, outcome: Outcome, *, deduplicated: bool) -> ToolEnded:
+    call_id = call.tool_call_id
+    match outcome:
+        case Ok():
+            text = outcome.text + _edited(run, call)
+            return ToolEnded(call_id, attempt, "ok", text, outcome.result, deduplicated=deduplicated)
+        case Failed() if outcome.result is not None:
+            return ToolEnded(call_id, attempt, "failed", outcome.text, outcome.result)
+        case Failed():
+            return ToolEnded(call_id, attempt, "failed", outcome.text, None, error_info(outcome.error))
+        case UnknownOutcome():
+            return ToolEnded(call_id, attempt, "unknown", outcome.text, None, error_info(outcome.error))
+        case Aborted():
+            return ToolEnded(call_id, attempt, "aborted", ABORTED, None, aborted_error())
+        case Suspended():
+            message = "a suspension is no answer"
+            raise AssertionError(message)
+        case _:
+            assert_never(outcome)
+
+
+async def suspend(  # noqa: PLR0917 - the parts of one record
+    run: Run,
+    log: RunLog,
+    call: CallPart,
+    attempt: int,
+    payload: p.Json,
+    schema: str | None,
+    *,
+    asks: Literal["data", "outcome"],
+    effects: Sequence[EffectRow] = (),
+) -> None:
+    """Record that a call waits for data, or for somebody's word on whether it took effect."""
+    args = arguments_of(run, call)
+    row = PendingCall(
+        run_id=run.run_id,
+        call_id=call.tool_call_id,
+        tool_name=call.tool_name,
+        kind="suspension",
+        args=args,
+        args_hash=args_hash(call.tool_name, args),
+        suspend_payload=payload,
+        resume_schema=schema,
+        attempt=attempt,
+    )
+    run.pending[row.call_id] = row
+    shown = p.ToolCallSuspendedPayload(call.tool_call_id, call.tool_name, args, payload, schema)
+    record = ToolEnded(call.tool_call_id, attempt, "suspended", schema or "", payload, asks=asks)
+    chunk = c.ToolCallSuspended(run.run_id, "AGENT", shown)
+    await log.commit(record, chunks=[chunk], pending=[row], effects=effects)
+
+
+async def deny(run: Run, log: RunLog, call: CallPart, reason: str) -> None:
+    """Record that a call was declined."""
+    approval = p.ApprovalInfo(call.tool_call_id, approved=False, reason=reason)
+    payload = p.ToolOutputDeniedPayload(call.tool_call_id, call.tool_name, approval, call.args)
+    record = ToolEnded(call.tool_call_id, 0, "denied", reason)
+    await log.commit(record, chunks=[c.ToolOutputDenied(run.run_id, "AGENT", payload)])
+
+
+def aborted_error() -> p.ErrorInfo:
+    """The error of a call that an abort left open."""
+    return p.ErrorInfo("ToolError", ABORTED, "TOOL_ABORTED", "USER")
+
+
+def _edited(run: Run, call: CallPart) -> str:
+    edited = draft_of(run).edited.get(call.tool_call_id)
+    if edited is None:
+        return ""
+    shown = bounded(codec.encode(edited).decode(), _EDITED_LIMIT)
+    return f"\n[run with edited arguments: {shown}]"

@@ -1,0 +1,81 @@
+"""Where a step finds what belongs to one of its calls: the call itself, its tool, its arguments, its context.
+
+Invariant: the model's call is never altered; arguments edited at an approval stand beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tenuto.steps.ledger import CallLedger
+from tenuto.tools.context import ToolContext
+from tenuto.tools.effects import call_key
+from tenuto.tools.resume import read_resume
+
+if TYPE_CHECKING:
+    from tenuto.core.payloads import Json
+    from tenuto.messages.turns import CallPart
+    from tenuto.steps.ports import RunLog
+    from tenuto.steps.run import Run, StepDraft
+    from tenuto.tools.toolbox import RunnableTool
+
+
+def draft_of(run: Run) -> StepDraft:
+    """The step in progress; the machine asks for its calls only while there is one."""
+    assert run.draft is not None  # noqa: S101
+    return run.draft
+
+
+def find_call(run: Run, call_id: str) -> CallPart:
+    """The call of the current step."""
+    return next(call for call in draft_of(run).said.turn.calls if call.tool_call_id == call_id)
+
+
+def find_tool(run: Run, call: CallPart) -> RunnableTool | None:
+    """Its tool, if it is one of those that were offered."""
+    if all(spec.name != call.tool_name for spec in run.specs):
+        return None
+    return run.toolbox.get(call.tool_name)
+
+
+def arguments_of(run: Run, call: CallPart) -> Json:
+    """What the tool gets: the edited arguments, else the model's, as JSON or as the text that was none."""
+    edited = draft_of(run).edited
+    if call.tool_call_id in edited:
+        return edited[call.tool_call_id]
+    return call.args if call.raw_args is None else call.raw_args
+
+
+def key_of(run: Run, step: int, call: CallPart) -> str:
+    """The key of this call: the same on each of its attempts."""
+    return call_key(run.run_id, step, draft_of(run).said.turn.calls.index(call))
+
+
+def context_of(run: Run, log: RunLog, tool: RunnableTool, call: CallPart, attempt: int) -> ToolContext[Any, Any]:
+    """The context of one entry of the tool's body."""
+    draft = draft_of(run)
+    call_id = call.tool_call_id
+    key = key_of(run, log.state.step, call)
+    resumed = draft.resumed.get(call_id)
+    if resumed is not None and call_id in draft.suspended:
+        schema = draft.schemas.get(call_id)
+        resumed = read_resume(tool, resumed, msgspec.json.decode(schema) if schema else None)
+    return ToolContext(
+        run_id=run.run_id,
+        agent_id=run.definition.id,
+        tool_call_id=call_id,
+        tool_name=call.tool_name,
+        step_number=log.state.step,
+        attempt=attempt,
+        messages=run.input_turns,
+        request_context=run.request_context,
+        values=run.values,
+        deps=run.deps,
+        abort_signal=run.abort.signal,
+        idempotency_key=key,
+        resume_data=resumed,
+        suspend_payload=draft.suspended.get(call_id),
+        ledger=CallLedger(run.run_id, call_id, call.tool_name, key, log),
+    )

@@ -1,0 +1,178 @@
+"""The form of data that are no arguments: what a tool suspends with, and what it is resumed with.
+
+Invariant: `dump` and `load` take and give JSON that fits `json_schema`, or raise `Misfit` with the reasons.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from types import UnionType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tenuto.core.errors import ConfigurationError, ToolError
+from tenuto.core.payloads import Json
+from tenuto.messages.bounded import bounded, valid_text
+from tenuto.tools.json_schema import problem, violations
+from tenuto.tools.results import to_json
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+DataSchema = type[Any] | UnionType | Mapping[str, Any]
+"""A Pydantic model, a TypedDict, a dataclass or any other type with a JSON Schema; or a JSON Schema as a dict."""
+
+_MAX_REASON = 400
+_MAX_REASONS = 10
+
+
+class Misfit(ValueError):
+    """The data do not fit; the text has one reason a line."""
+
+
+class Shape:
+    """A schema of data; what Pydantic has to do with it is done at the first use, in any thread.
+
+    Raises:
+        ConfigurationError: It is a dict that is no JSON Schema, or an instance of something.
+    """
+
+    def __init__(self, owner: str, schema: DataSchema) -> None:
+        self._owner = owner
+        self._given = schema
+        if isinstance(schema, Mapping):
+            self._json: Json = _checked(owner, schema)
+        elif not _is_hint(schema):
+            raise ConfigurationError(f"{owner} takes a type or a JSON Schema, not {schema!r}.")
+
+    @property
+    def json_schema(self) -> Mapping[str, Any]:
+        """As a JSON Schema.
+
+        Raises:
+            ConfigurationError: The type has none.
+        """
+        return self._json if isinstance(self._given, Mapping) else self._derived
+
+    def load(self, given: Json) -> Any:
+        """The value that the JSON `given` stands for; for a JSON Schema, `given` itself.
+
+        Raises:
+            Misfit: It does not fit.
+            ConfigurationError: See `json_schema`.
+        """
+        if isinstance(self._given, Mapping):
+            return _fitting(self._json, given)
+        return self._validated(given)
+
+    def dump(self, value: Any) -> Json:
+        """`value`, an instance of the type or what it can be made of, as JSON.
+
+        Raises:
+            Misfit: It does not fit.
+            ConfigurationError: See `json_schema`.
+        """
+        if isinstance(self._given, Mapping):
+            return _fitting(self._json, _as_json(value))
+        return _as_json(self._adapter.dump_python(self._instance(value), mode="json", by_alias=True))
+
+    def _instance(self, value: Any) -> Any:
+        from pydantic import ValidationError
+
+        try:
+            return self._adapter.validate_python(value)
+        except ValidationError:  # a strict model takes dates as text from JSON only
+            return self._validated(_as_json(value))
+
+    def _validated(self, given: Json) -> Any:
+        from pydantic import ValidationError
+
+        try:
+            return self._adapter.validate_json(msgspec.json.encode(given))
+        except ValidationError as error:
+            raise Misfit(_reasons(error)) from error
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            raise Misfit(bounded(valid_text(f"- {type(error).__name__}: {error}"), _MAX_REASON)) from error
+
+    @functools.cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        from pydantic import TypeAdapter
+
+        hint: Any = self._given
+        try:
+            return TypeAdapter[Any](hint)
+        except Exception as error:
+            raise self._unusable(error) from error
+
+    @functools.cached_property
+    def _derived(self) -> Mapping[str, Any]:
+        adapter = self._adapter
+        try:
+            return adapter.json_schema()
+        except Exception as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> ConfigurationError:
+        reason = str(error).partition("\n")[0].strip()
+        return ConfigurationError(
+            f"{self._owner}: {self._given!r} has no JSON Schema ({reason}); use a Pydantic model, a dataclass, "
+            "a TypedDict of typing_extensions or a JSON Schema as a dict."
+        )
+
+
+def shape_of(owner: str, schema: DataSchema | None) -> Shape | None:
+    """The shape of an optional schema.
+
+    Raises:
+        ConfigurationError: See `Shape`.
+    """
+    return None if schema is None else Shape(owner, schema)
+
+
+def _is_hint(schema: object) -> bool:
+    return isinstance(schema, (type, UnionType)) or hasattr(schema, "__origin__")
+
+
+def _checked(owner: str, schema: Mapping[str, Any]) -> Json:
+    try:
+        copy = msgspec.json.decode(msgspec.json.encode(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{owner}: the JSON Schema cannot be written as JSON ({error}).") from error
+    wrong = problem(copy)
+    if wrong is not None:
+        raise ConfigurationError(f"{owner}: the dict is no JSON Schema that can be checked ({wrong}).")
+    return copy
+
+
+def _as_json(value: Any) -> Json:
+    try:
+        return to_json(value)
+    except ToolError as error:
+        raise Misfit(f"- {error.details.get('path')}: JSON cannot hold a {error.details.get('type')}") from error
+
+
+def _fitting(schema: Json, given: Json) -> Json:
+    reasons = violations(schema, given)
+    if reasons:
+        raise Misfit("\n".join(f"- {bounded(valid_text(reason), _MAX_REASON)}" for reason in reasons))
+    return given
+
+
+def fit(schema: Json, given: Any) -> Json:
+    """`given` as JSON, checked against a JSON Schema that was stored (None: anything fits).
+
+    Raises:
+        Misfit: It does not fit.
+    """
+    value = _as_json(given)
+    return value if schema is None else _fitting(schema, value)
+
+
+def _reasons(error: ValidationError) -> str:
+    issues = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_REASONS]
+    lines = [f"- {'.'.join(map(str, issue['loc'])) or '$'}: {issue['msg']}" for issue in issues]
+    return "\n".join(bounded(valid_text(line), _MAX_REASON) for line in lines)
