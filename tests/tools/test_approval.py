@@ -135,5 +135,5 @@ async def test_edited_arguments_are_validated_and_come_back_as_json():
         with pytest.raises(RunError, match="the call still waits") as raised:
             validate_edited(made, wrong)
         assert raised.value.id == "AGENT_RESUME_INVALID_DATA"
-    with pytest.raises(RunError, match="arguments of tool 'money' do not fit its schema.*\n- amount: "):
+    with pytest.raises(RunError, match=r"arguments of tool 'money' do not fit its schema.*\n- amount: "):
         validate_edited(made, {"amount": "much"}, name="money")

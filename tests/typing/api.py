@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from typing import Any, assert_type
 
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
 from tenuto import Agent, RequestContext, ToolContext, tool
-from tenuto.tools import Tool, ToolFailed
+from tenuto.tools import Applied, ApprovalRequest, NotApplied, StepUnknown, Tool, ToolFailed, Unknown
 
 
 @dataclass
@@ -50,6 +54,74 @@ def add(a: int, b: int = 2) -> int:
 def where(ctx: ToolContext, place: str) -> str:
     """A context without types: a tool that any agent can have."""
     return f"{ctx.run_id} {place}"
+
+
+class Question(BaseModel):
+    text: str
+
+
+class Answer(TypedDict):
+    amount: int
+
+
+async def look_up(ctx: ToolContext[Services]) -> Applied | NotApplied | Unknown:
+    """What became of a payment."""
+    if not ctx.deps.user:
+        return Unknown()
+    return Applied({"id": ctx.idempotency_key}) if ctx.args else NotApplied()
+
+
+def look_up_sync(ctx: ToolContext[Any, Any]) -> Applied | NotApplied | Unknown:
+    return NotApplied()
+
+
+async def ask_for_large(args: dict[str, Any]) -> bool:
+    return bool(args["amount"] > 100)
+
+
+async def never(request: ApprovalRequest) -> bool:
+    assert_type(request.tool_name, str)
+    assert_type(request.args, Mapping[str, Any])
+    return request.request_context.has("admin")
+
+
+async def charge(user: str, amount: Decimal) -> str:
+    return f"{user} {amount}"
+
+
+@tool(
+    effects="once",
+    key=("order_id", "amount"),
+    key_scope="thread",
+    require_approval=ask_for_large,
+    reconcile=look_up,
+    on_unknown="suspend",
+    suspend_schema=Question,
+    resume_schema=Answer,
+    timeout=30,
+)
+async def refund(ctx: ToolContext[Services], order_id: str, amount: Decimal) -> str:
+    """Refund an order."""
+    try:
+        receipt = await ctx.step("charge", charge, ctx.deps.user, amount, effects="once")
+    except StepUnknown:
+        receipt = await ctx.step("look up", lambda: order_id, effects="none")
+    if ctx.resume_data is None:
+        await ctx.suspend(Question(text="How much?"), resume_schema={"type": "object"})
+    return str(receipt)
+
+
+@tool(key=["order_id"], require_approval=lambda args: args["order_id"] == "A", reconcile=look_up_sync)
+def cancel(ctx: ToolContext, order_id: str) -> str:
+    receipt = ctx.step_sync("cancel", len, order_id, effects="idempotent")
+    if ctx.suspend_payload is None:
+        ctx.suspend_sync({"text": "Sure?"}, resume_schema=int | None)
+    return str(receipt)
+
+
+@tool(suspend_schema={"type": "string"}, resume_schema=list[int], require_approval=True)
+async def pick(ctx: ToolContext) -> int:
+    await ctx.suspend("Which?", resume_schema=Services)
 
 
 async def plain(text: str) -> str:
@@ -97,7 +169,7 @@ assert_type(free, Agent[None, str])
 assert_type(named, Agent[None, str])
 
 # A tool needs no more than the agent has.
-suited: list[Tool[Services, ..., Any]] = [balance, upgrade, now, add, where]
+suited: list[Tool[Services, ..., Any]] = [balance, upgrade, now, add, where, refund, cancel, pick]
 
 
 async def direct_calls(ctx: ToolContext[Services, Tenant]) -> None:
@@ -107,6 +179,9 @@ async def direct_calls(ctx: ToolContext[Services, Tenant]) -> None:
     assert_type(await upgrade(ToolContext(deps=Services("ann"), values=Tenant("free")), "paid"), bool)
     assert_type(await now(), str)
     assert_type(add(1, b=2), int)
+    assert_type(await refund(ToolContext(deps=Services("ann")), "A-17", amount=Decimal(1)), str)
+    assert_type(cancel(ToolContext(), "A-17"), str)
+    assert_type(refund.key, tuple[str, ...] | None)
     assert_type(where(ToolContext(), place="here"), str)
     pending: Coroutine[Any, Any, float] = balance(ctx)
     await pending

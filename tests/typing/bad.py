@@ -30,6 +30,28 @@ def misfit(ctx: ToolContext[Other], number: int) -> int:
     return ctx.deps.number + number
 
 
+def says_yes(ctx: ToolContext[Services]) -> bool:
+    return True
+
+
+def of_text(args: str) -> bool:
+    return bool(args)
+
+
+def says_maybe(args: dict[str, object]) -> str:
+    return "maybe"
+
+
+# Options of the wrong kind.
+tool(effects="twice")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # error
+tool(key_scope="user")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # error
+tool(key=1)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # error
+tool(on_unknown="retry")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # error
+tool(reconcile=says_yes)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # error
+tool(require_approval=of_text)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # error
+tool(require_approval=says_maybe)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # error
+tool(suspend_schema="text")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # error
+
 # A tool of other dependencies than the agent's.
 one = Agent[Services](id="one", model="openai/gpt-x", tools=[misfit])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]  # error
 two = Agent[Services](id="two", model="openai/gpt-x", tools=[fit, misfit])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]  # error

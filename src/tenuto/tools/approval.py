@@ -84,7 +84,7 @@ async def needs_approval(
     """
     own = tool.require_approval
     shared = [level for level in (run_policy, agent_policy) if level is not None and level is not False]
-    if own is True or True in shared:
+    if own is True or any(level is True for level in shared):
         return True
     if not shared and own is False:
         return False

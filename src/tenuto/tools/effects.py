@@ -53,7 +53,7 @@ def call_key(run_id: str, step: int, position: int) -> str:
         step: The model call that asked for it, from 1.
         position: Its place among the calls of that step, from 0.
     """
-    return digest("call", run_id, step, position)
+    return sha256(msgspec.json.encode(("call", run_id, step, position))).hexdigest()
 
 
 def effect_key(tool: Tool[Any, ..., Any], bound: Bound, scope_id: str) -> str:

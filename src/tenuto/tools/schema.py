@@ -53,8 +53,8 @@ class ArgumentSchema:
     __slots__ = ("_arguments", "_model", "context", "json_schema")
 
     def __init__(self, parameters: Parameters, model: type[BaseModel] | None, json_schema: Mapping[str, Any]) -> None:
-        self.context = parameters.context
-        self.json_schema = json_schema
+        self.context: bool = parameters.context
+        self.json_schema: Mapping[str, Any] = json_schema
         self._arguments = parameters.arguments
         self._model = model
 

@@ -26,7 +26,7 @@ from tenuto.tools.parameters import local_names, read_parameters, signature_of
 from tenuto.tools.ports import Effects
 from tenuto.tools.schema import ArgumentSchema, build_schema
 from tenuto.tools.settlement import Settlement
-from tenuto.tools.shape import DataSchema, shape_of
+from tenuto.tools.shape import DataSchema, Shape, shape_of
 
 KeyScope = Literal["run", "thread", "resource"]
 OnUnknown = Literal["error", "suspend"]
@@ -90,7 +90,7 @@ class Tool(Generic[D_contra, P, R_co]):
     ) -> None:
         functools.update_wrapper(self, fn, ("__module__", "__name__", "__qualname__", "__doc__"), ())
         self.fn = fn
-        self.id = id or _name_of(fn)
+        self.id: str = id or _name_of(fn)
         self.effects: Effects = effects
         self.key_scope: KeyScope = key_scope
         self.require_approval = require_approval
@@ -102,13 +102,13 @@ class Tool(Generic[D_contra, P, R_co]):
         self.strict = strict
         self.title = title
         self.max_result_chars = max_result_chars
-        self.is_async = is_async(fn)
+        self.is_async: bool = is_async(fn)
         self._doc = _docstring_of(fn)
-        self.description = self._doc.text if description is None else inspect.cleandoc(description)
+        self.description: str = self._doc.text if description is None else inspect.cleandoc(description)
         self._signature = signature_of(fn, self.id)
-        self.key = key_names(self.id, key, fn, self._signature)
-        self.suspend_shape = shape_of(f"Tool {self.id!r}: suspend_schema", suspend_schema)
-        self.resume_shape = shape_of(f"Tool {self.id!r}: resume_schema", resume_schema)
+        self.key: tuple[str, ...] | None = key_names(self.id, key, fn, self._signature)
+        self.suspend_shape: Shape | None = shape_of(f"Tool {self.id!r}: suspend_schema", suspend_schema)
+        self.resume_shape: Shape | None = shape_of(f"Tool {self.id!r}: resume_schema", resume_schema)
         self._names = local_names(fn)
         self._schema: ArgumentSchema | None = None
         self._lock = threading.Lock()

@@ -1,0 +1,14 @@
+"""The command line: `tenuto run`, `chat`, `pull`, `doctor`.
+
+Invariant: answers go to stdout and everything else to stderr; a failure is one line with its remedy and an exit code,
+never a traceback.
+"""
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """The entry point `tenuto`; exits the process."""
+    from tenuto.cli.commands import app
+
+    app(prog_name="tenuto")
