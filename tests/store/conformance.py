@@ -411,6 +411,9 @@ async def contents(store: RunStore) -> tuple[Any, ...]:
     )
 
 
+FINISH = Write(run_id="r1", status="success")
+
+
 class Committing:
     async def test_all_of_a_durable_write_is_stored(self, store, clock):
         fence = await started(store)
@@ -626,6 +629,135 @@ class Committing:
             assert {event.chunk.payload.text for event in await store.events(name, resource="ann")} == {name}
 
 
+class Keeping:
+    """A plain run becomes durable."""
+
+    async def test_the_write_that_keeps_a_run_holds_its_records_and_any_later_events(self, store, clock):
+        fence = await started(store, row(durable=False))
+        await store.commit(fence, Write(run_id="r1", records=(Note(0),), events=(delta(0), delta(1))))
+        write = Write(run_id="r1", records=(Note(0), Note(1)), events=(delta(5), delta(6)), keep=True)
+        assert await store.commit(fence, write) == Committed(2, 7)
+        found = await store.run("r1", resource="ann")
+        assert (found.durable, found.first_event, found.status) == (True, 5, "running")
+        assert await store.records("r1", resource="ann") == [codec.encode(Note(n)) for n in range(2)]
+        assert await store.events("r1", resource="ann") == [delta(5), delta(6)]
+        assert await store.event_count("r1", resource="ann") == 7
+
+    async def test_a_kept_run_goes_on_like_any_durable_one(self, store, clock):
+        fence = await started(store, row(durable=False))
+        await store.commit(fence, Write(run_id="r1", records=(Note(0),), events=(delta(3),), keep=True))
+        write = Write(run_id="r1", records=(Note(1),), first_seq=1, events=(delta(4),))
+        assert await store.commit(fence, write) == Committed(2, 5)
+        clock.advance(LONG)
+        assert taken(await store.claim(THREAD, "o2")).unfinished == "r1"
+        await store.commit(taken(await store.claim(THREAD, "o2", run=row(), expect="running")), FINISH)
+        assert await store.events("r1", resource="ann") == [delta(3), delta(4)]
+        assert (await store.run("r1", resource="ann")).durable
+
+    @pytest.mark.parametrize(("start", "limit", "expected"), [(0, None, [5, 6, 7]), (0, 2, [5, 6]), (6, 1, [6])])
+    async def test_events_before_the_first_kept_one_are_passed_over(self, store, start, limit, expected):
+        fence = await started(store, row(durable=False))
+        await store.commit(fence, Write(run_id="r1", events=tuple(delta(n) for n in (5, 6, 7)), keep=True))
+        found = await store.events("r1", resource="ann", start=start, limit=limit)
+        assert [event.index for event in found] == expected
+
+    async def test_without_events_the_first_kept_one_is_the_next(self, store):
+        fence = await started(store, row(durable=False))
+        await store.commit(fence, Write(run_id="r1", events=(delta(0), delta(1))))
+        assert await store.commit(fence, Write(run_id="r1", keep=True)) == Committed(0, 2)
+        assert (await store.run("r1", resource="ann")).first_event == 2
+        await store.commit(fence, Write(run_id="r1", events=(delta(2),)))
+        assert await store.events("r1", resource="ann") == [delta(2)]
+
+    @pytest.mark.parametrize("status", ["suspended", "success"])
+    async def test_it_may_be_kept_as_it_stops(self, store, status):
+        fence = await started(store, row(durable=False))
+        await store.commit(fence, Write(run_id="r1", records=(Note(0),), keep=True, status=status))
+        found = await store.run("r1", resource="ann")
+        assert (found.durable, found.status) == (True, status)
+        assert await store.records("r1", resource="ann") == [codec.encode(Note(0))]
+
+    @pytest.mark.parametrize(
+        ("change", "id"),
+        [
+            ({"records": (Note(1),), "first_seq": 1}, "STORE_OUT_OF_ORDER"),
+            ({"records": ()}, "STORE_OUT_OF_ORDER"),
+            ({"events": (delta(1),)}, "STORE_OUT_OF_ORDER"),
+            ({"events": (delta(5), delta(7))}, "STORE_OUT_OF_ORDER"),
+            ({"records": (Note(object()),)}, "STORE_NOT_JSON"),
+        ],
+    )
+    async def test_a_write_that_would_leave_a_gap_keeps_nothing(self, store, change, id):
+        fence = await started(store, row(durable=False))
+        await store.commit(fence, Write(run_id="r1", records=(Note(0),), events=(delta(0), delta(1))))
+        good = Write(run_id="r1", records=(Note(0),), events=(delta(2),), keep=True)
+        await refused(store.commit(fence, replace(good, **change)), id)
+        assert not (await store.run("r1", resource="ann")).durable
+        assert await store.commit(fence, good) == Committed(1, 3)
+
+    async def test_keeping_a_durable_run_changes_nothing(self, store):
+        fence = await started(store)
+        write = Write(run_id="r1", records=(Note(0),), events=(delta(0),), keep=True)
+        await store.commit(fence, write)
+        before = await contents(store)
+        await refused(store.commit(fence, write), "STORE_OUT_OF_ORDER")
+        await refused(store.commit(fence, replace(write, first_seq=1, events=(delta(4),))), "STORE_OUT_OF_ORDER")
+        await store.commit(fence, Write(run_id="r1", keep=True))
+        assert await contents(store) == before
+
+    async def test_a_claim_does_not_choose_what_is_kept(self, store):
+        await started(store, replace(row(), first_event=7))
+        assert (await store.run("r1", resource="ann")).first_event == 0
+
+
+class Recovering:
+    async def test_durable_runs_that_nobody_holds_are_found_oldest_first(self, store, clock):
+        for name, resource in (("r2", "ann"), ("r1", "bob"), ("r3", None)):
+            await started(store, row(name, Scope("run", name), resource=resource))
+        assert await store.recoverable() == []
+        clock.advance(LEASE_SECONDS)
+        found = await store.recoverable()
+        assert [each.run_id for each in found] == ["r2", "r1", "r3"]
+        assert found[1] == await store.run("r1", resource="bob")
+        assert [each.run_id for each in await store.recoverable(2)] == ["r2", "r1"]
+        assert await store.recoverable(0) == []
+
+    async def test_a_released_scope_is_free_and_a_renewed_one_is_not(self, store, clock):
+        held = await started(store, row("r1", Scope("run", "r1")))
+        await store.release(await started(store, row("r2", Scope("run", "r2"))))
+        assert [each.run_id for each in await store.recoverable()] == ["r2"]
+        clock.advance(LONG)
+        await store.renew(held)
+        assert [each.run_id for each in await store.recoverable()] == ["r2"]
+
+    async def test_a_scope_reserved_for_somebody_is_left_to_them(self, store, clock):
+        await store.release(await started(store), handover="o2")
+        assert await store.recoverable() == []
+        clock.advance(LONG)
+        assert [each.run_id for each in await store.recoverable()] == ["r1"]
+
+    async def test_plain_suspended_and_finished_runs_are_not_for_the_sweep(self, store, clock):
+        await started(store, row("plain", Scope("run", "plain"), durable=False))
+        for status in ("suspended", "success"):
+            fence = await started(store, row(status, Scope("run", status)))
+            await store.commit(fence, Write(run_id=status, status=status))
+        clock.advance(LONG)
+        assert await store.recoverable() == []
+
+    async def test_a_child_is_its_parent_s_to_recover(self, store, clock):
+        child = replace(row("r2", Scope("run", "r2")), parent_id="r1", root_id="r1")
+        await started(store, row("r1", Scope("run", "r1")))
+        await started(store, child)
+        clock.advance(LONG)
+        assert [each.run_id for each in await store.recoverable()] == ["r1"]
+
+    async def test_a_run_that_was_taken_up_is_gone_from_the_list(self, store, clock):
+        await started(store)
+        clock.advance(LONG)
+        taken(await store.claim(THREAD, "o2", run=row(), expect="running"))
+        assert await store.recoverable() == []
+
+
 POSTS = [
     pytest.param(Inbox(scope=THREAD, id="m1", body={"text": "a"}), {"body": {"text": "b"}}, THREAD, id="inbox"),
     pytest.param(decide(reason="fine"), {"approved": False}, "r1", id="decide"),
@@ -717,6 +849,15 @@ class Posting:
         assert [(await store.post(item)).seq for item in inbox] == [0, 1, 2]
         assert await store.posts(THREAD) == inbox
 
+    async def test_who_polls_goes_on_from_where_it_stopped(self, store):
+        await asked(store, pending("c0"), pending("c1"))
+        items = [decide("c0"), decide("c1"), AbortRequest(run_id="r1")]
+        for item in items:
+            await store.post(item)
+        for start in (-1, 0, 1, 2, 3, 9):
+            assert await store.posts("r1", start=start) == items[max(start, 0) :]
+        assert await store.posts(THREAD, start=1) == []
+
     async def test_queues_are_apart(self, store):
         await started(store)
         await store.post(Inbox(scope=THREAD, id="abort", body=1))
@@ -780,6 +921,7 @@ READS: dict[str, Callable[[RunStore, str | None], Awaitable[Any]]] = {
     "runs by status": lambda store, resource: store.runs(resource=resource, status="suspended"),
     "records": lambda store, resource: store.records("r1", resource=resource),
     "events": lambda store, resource: store.events("r1", resource=resource),
+    "event_count": lambda store, resource: store.event_count("r1", resource=resource),
     "pending": lambda store, resource: store.pending("r1", resource=resource),
 }
 
@@ -848,6 +990,7 @@ CALLS: dict[str, Callable[[RunStore], Awaitable[Any]]] = {
     **{name: (lambda store, read=read: read(store, "ann")) for name, read in READS.items()},
     "effect": lambda store: store.effect("k1"),
     "posts": lambda store: store.posts("r1"),
+    "recoverable": lambda store: store.recoverable(),
     "versioned": lambda store: store.versioned("a", "b"),
 }
 
@@ -901,5 +1044,7 @@ class Living:
         assert await store.commit(fence, Write(run_id="r2", records=(Note(1),))) == Committed(1, 0)
 
 
-class RunStoreConformance(Claiming, Settling, Holding, Committing, Posting, Swapping, Reading, Living):
+class RunStoreConformance(
+    Claiming, Settling, Holding, Committing, Keeping, Recovering, Posting, Swapping, Reading, Living
+):
     """All of it."""

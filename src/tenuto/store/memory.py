@@ -10,22 +10,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenuto.core import codec
 from tenuto.core.clock import Clock, SystemClock
-from tenuto.core.errors import StaleLease, StoreError
 from tenuto.core.events import Event
 from tenuto.store.ports import (
     LEASE_SECONDS,
     TERMINAL_STATUS,
     AbortRequest,
     Committed,
-    Decide,
     EffectRow,
     Fence,
     HeldBy,
@@ -39,13 +36,23 @@ from tenuto.store.ports import (
     Versioned,
     Write,
 )
+from tenuto.store.rules import (
+    address,
+    answers,
+    check_claimed,
+    check_effect,
+    check_open,
+    check_order,
+    closed,
+    copied,
+    encoded,
+    stale,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from tenuto.core.payloads import ErrorInfo
-
-_S = TypeVar("_S", bound=Struct)
 
 
 class _Lease(Struct, frozen=True):
@@ -80,8 +87,7 @@ class _Gate:
         self._lock.acquire()
         if self.closed:
             self._lock.release()
-            message = "This store is closed; open a new one."
-            raise StoreError(message, id="STORE_CLOSED")
+            raise closed()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -126,7 +132,7 @@ class InMemoryStore:
             lease = self._leases.get(scope)
             if lease is not None and lease.owner != owner and now < lease.expires_at:
                 return HeldBy(scope, lease.owner, lease.epoch, lease.expires_at)
-            self._check_run(scope, run, expect)
+            check_claimed(scope, run, None if run is None else self._runs.get(run.run_id), expect)
             self._epoch += 1
             self._leases[scope] = _Lease(owner, self._epoch, now + self._lease_seconds)
             unfinished = self._settle(scope, None if run is None else run.run_id)
@@ -157,20 +163,17 @@ class InMemoryStore:
         """See `RunStore.commit`."""
         with self._gate:
             if not self._holds(fence):
-                raise _stale(fence)
-            row, log = self._open_run(fence, write)
-            _check_order(write, log)
+                raise stale(fence)
+            row = self._runs.get(write.run_id)
+            check_open(fence, write, None if row is None else row.scope, None if row is None else row.status)
+            row = self._runs[write.run_id]
+            log = self._logs[write.run_id]
+            check_order(write, durable=row.durable, seq=log.seq, events=log.events)
             self._check_effects(write)
-            pending = [_copy(call) for call in write.pending]
-            effects = [_copy(effect) for effect in write.effects]
-            error = None if write.error is None else _copy(write.error)
-            if row.durable:
-                records = [_encode(record) for record in write.records]
-                events = [_encode(event.chunk) for event in write.events]
-                log.kept_records.extend(records)
-                log.kept_events.extend(events)
-            log.seq += len(write.records)
-            log.events += len(write.events)
+            pending = [copied(call) for call in write.pending]
+            effects = [copied(effect) for effect in write.effects]
+            error = None if write.error is None else copied(write.error)
+            row = self._log(row, log, write)
             log.pending.update((call.call_id, call) for call in pending)
             self._effects.update((effect.key, effect) for effect in effects)
             if write.status is not None:
@@ -182,8 +185,8 @@ class InMemoryStore:
     async def post(self, item: Post) -> Posted:
         """See `RunStore.post`."""
         with self._gate:
-            target, key = _address(item)
-            copy = _copy(item)
+            target, key = address(item)
+            copy = copied(item)
             queue = self._posts.get(target, {})
             if (known := queue.get(key)) is not None:
                 place = list(queue).index(key)
@@ -199,7 +202,7 @@ class InMemoryStore:
             known = self._rows.get((row.kind, row.key))
             if (0 if known is None else known.version) != expect:
                 return False
-            self._rows[row.kind, row.key] = replace(_copy(row), version=expect + 1)
+            self._rows[row.kind, row.key] = replace(copied(row), version=expect + 1)
             return True
 
     # -- reads -------------------------------------------------------------------------------------------------
@@ -220,6 +223,12 @@ class InMemoryStore:
             )
             return list(islice(found, max(limit, 0)))
 
+    async def recoverable(self, limit: int = 100) -> list[RunRow]:
+        """See `RunStore.recoverable`."""
+        with self._gate:
+            found = (_shown(row) for row in self._runs.values() if self._is_recoverable(row))
+            return list(islice(found, max(limit, 0)))
+
     async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
         """See `RunStore.records`."""
         with self._gate:
@@ -230,32 +239,38 @@ class InMemoryStore:
     ) -> list[Event]:
         """See `RunStore.events`."""
         with self._gate:
-            kept = self._owned_log(run_id, resource).kept_events
-            first = max(start, 0)
-            asked = kept[first : None if limit is None else first + max(limit, 0)]
+            log = self._owned_log(run_id, resource)
+            before = log.events - len(log.kept_events)
+            first = max(start, before)
+            asked = log.kept_events[first - before : None if limit is None else first - before + max(limit, 0)]
         return [Event(index, codec.decode_chunk(raw)) for index, raw in enumerate(asked, first)]
+
+    async def event_count(self, run_id: str, *, resource: str | None) -> int:
+        """See `RunStore.event_count`."""
+        with self._gate:
+            return self._owned_log(run_id, resource).events
 
     async def pending(self, run_id: str, *, resource: str | None) -> list[PendingCall]:
         """See `RunStore.pending`."""
         with self._gate:
-            return [_copy(call) for call in self._owned_log(run_id, resource).pending.values() if not call.closed]
+            return [copied(call) for call in self._owned_log(run_id, resource).pending.values() if not call.closed]
 
     async def effect(self, key: str) -> EffectRow | None:
         """See `RunStore.effect`."""
         with self._gate:
             known = self._effects.get(key)
-            return None if known is None else _copy(known)
+            return None if known is None else copied(known)
 
-    async def posts(self, target: Scope | str) -> list[Post]:
+    async def posts(self, target: Scope | str, *, start: int = 0) -> list[Post]:
         """See `RunStore.posts`."""
         with self._gate:
-            return [_copy(item) for item in self._posts.get(target, {}).values()]
+            return [copied(item) for item in islice(self._posts.get(target, {}).values(), max(start, 0), None)]
 
     async def versioned(self, kind: str, key: str) -> Versioned | None:
         """See `RunStore.versioned`."""
         with self._gate:
             known = self._rows.get((kind, key))
-            return None if known is None else _copy(known)
+            return None if known is None else copied(known)
 
     async def aclose(self) -> None:
         """See `RunStore.aclose`."""
@@ -267,20 +282,11 @@ class InMemoryStore:
         lease = self._leases.get(fence.scope)
         return lease is not None and lease.held and lease.epoch == fence.epoch
 
-    def _check_run(self, scope: Scope, run: RunRow | None, expect: RunStatus | None) -> None:
-        if run is None:
-            return
-        if run.scope != scope:
-            raise _elsewhere(run.run_id, scope)
-        known = self._runs.get(run.run_id)
-        if expect is None and known is not None:
-            message = f"There is a run {run.run_id!r} already; take another run_id."
-            raise StoreError(message, id="RUN_EXISTS", category="USER")
-        if expect is not None:
-            mine = known is not None and (known.scope, known.resource_id) == (scope, run.resource_id)
-            status = known.status if known is not None and mine else None
-            if status != expect or status in TERMINAL_STATUS:
-                raise _status_changed(run.run_id, status, expect)
+    def _is_recoverable(self, row: RunRow) -> bool:
+        if not row.durable or row.status != "running" or row.parent_id is not None:
+            return False
+        lease = self._leases.get(row.scope)
+        return lease is None or lease.expires_at <= self._clock.now()
 
     def _settle(self, scope: Scope, claiming: str | None) -> str | None:
         left = self._running.get(scope)
@@ -295,7 +301,7 @@ class InMemoryStore:
     def _start(self, run: RunRow, now: float) -> None:
         known = self._runs.get(run.run_id)
         if known is None:
-            row = _shown(replace(run, root_id=run.root_id or run.run_id))
+            row = _shown(replace(run, root_id=run.root_id or run.run_id, first_event=0))
             row = replace(row, created_at=now if run.created_at is None else run.created_at)
             self._logs[run.run_id] = _Log()
         else:
@@ -303,30 +309,26 @@ class InMemoryStore:
         self._runs[run.run_id] = replace(row, status="running", reason=None, error=None, updated_at=now)
         self._running[run.scope] = run.run_id
 
-    def _open_run(self, fence: Fence, write: Write) -> tuple[RunRow, _Log]:
-        run_id = write.run_id
-        row = self._runs.get(run_id)
-        if row is not None and row.scope != fence.scope:
-            raise _elsewhere(run_id, fence.scope)
-        if row is None or row.status in TERMINAL_STATUS:
-            message = f"Run {run_id!r} is {'unknown' if row is None else row.status}; nothing can be added to it."
-            raise StoreError(message, id="RUN_NOT_OPEN")
-        if write.status == "running" != row.status:
-            raise _status_changed(run_id, row.status, "running")
-        if {part.run_id for part in (*write.pending, *write.effects)} - {run_id}:
-            message = f"A write of run {run_id!r} holds calls or effects of another run; commit them there."
-            raise StoreError(message, id="WRITE_MIXES_RUNS")
-        return row, self._logs[run_id]
-
     def _check_effects(self, write: Write) -> None:
         for effect in write.effects:
             known = self._effects.get(effect.key)
-            if known is None or effect.status != "intended" or known.status not in {"intended", "ok"}:
-                continue
-            if (known.run_id, known.call_id) != (effect.run_id, effect.call_id):
-                by = f"call {known.call_id!r} of run {known.run_id!r}"
-                message = f"The effect {effect.key!r} is {known.status} by {by}; take its outcome, or settle it first."
-                raise StoreError(message, id="EFFECT_TAKEN")
+            if known is not None:
+                check_effect(effect, known.status, known.run_id, known.call_id)
+
+    def _log(self, row: RunRow, log: _Log, write: Write) -> RunRow:
+        keeps = write.keep and not row.durable
+        if row.durable or keeps:
+            records = [encoded(record) for record in write.records]
+            events = [encoded(event.chunk) for event in write.events]
+            log.kept_records.extend(records)
+            log.kept_events.extend(events)
+        if keeps:
+            log.seq = 0
+            log.events = write.events[0].index if write.events else log.events
+            row = self._runs[row.run_id] = replace(row, durable=True, first_event=log.events)
+        log.seq += len(write.records)
+        log.events += len(write.events)
+        return row
 
     def _set_status(self, row: RunRow, status: RunStatus, reason: str | None, error: ErrorInfo | None) -> None:
         now = self._clock.now()
@@ -360,60 +362,8 @@ class InMemoryStore:
             return False
         if isinstance(item, AbortRequest):
             return True
-        call = self._logs[item.run_id].pending.get(item.call_id)
-        asked = None if call is None or call.closed else (call.args_hash, call.attempt)
-        return asked == (item.args_hash, item.attempt)
-
-
-def _encode(value: object) -> bytes:
-    try:
-        return codec.encode(value)
-    except TypeError as error:
-        raise StoreError(f"Nothing was stored: {error}", id="STORE_NOT_JSON", category="USER") from error
-
-
-def _copy(value: _S) -> _S:
-    return msgspec.json.decode(_encode(value), type=type(value))
+        return answers(item, self._logs[item.run_id].pending.get(item.call_id))
 
 
 def _shown(row: RunRow) -> RunRow:
-    return row if row.error is None else replace(row, error=_copy(row.error))
-
-
-def _address(item: Post) -> tuple[Scope | str, str]:
-    match item:
-        case Inbox():
-            return item.scope, item.id
-        case Decide():
-            return item.run_id, f"decide {item.attempt} {item.call_id}"
-        case AbortRequest():
-            return item.run_id, "abort"
-
-
-def _check_order(write: Write, log: _Log) -> None:
-    if write.records and write.first_seq != log.seq:
-        message = f"Run {write.run_id!r} has {log.seq} records; these would start at {write.first_seq}."
-        raise StoreError(message, id="STORE_OUT_OF_ORDER")
-    for place, event in enumerate(write.events, log.events):
-        if event.index != place:
-            message = f"Run {write.run_id!r} has no event {place}; the event given is {event.index}."
-            raise StoreError(message, id="STORE_OUT_OF_ORDER")
-
-
-def _stale(fence: Fence) -> StaleLease:
-    message = (
-        f"Epoch {fence.epoch} of {fence.scope.kind} {fence.scope.id!r} is over: released, or claimed by another owner."
-    )
-    return StaleLease(message, details={"scope": fence.scope.id, "epoch": fence.epoch})
-
-
-def _elsewhere(run_id: str, scope: Scope) -> StoreError:
-    message = f"Run {run_id!r} does not write to {scope.kind} {scope.id!r}; claim the scope of its row."
-    return StoreError(message, id="RUN_NOT_IN_SCOPE")
-
-
-def _status_changed(run_id: str, status: RunStatus | None, expect: RunStatus) -> StoreError:
-    message = (
-        f"Run {run_id!r} is {status or 'unknown'}; only a suspended or running one can go on, and {expect} was asked."
-    )
-    return StoreError(message, id="RUN_STATUS_CHANGED", details={"status": status})
+    return row if row.error is None else replace(row, error=copied(row.error))

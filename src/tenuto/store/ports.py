@@ -5,8 +5,8 @@ write; a stale fence writes nothing. Anyone else may only `post` (unique key, th
 or `swap` (compare-and-set on a version). Time is the store's own. What is given is copied as JSON: changing it later
 changes nothing stored, a tuple comes back as a list, and what JSON cannot hold is refused (`STORE_NOT_JSON`).
 
-`run`, `runs`, `records`, `events` and `pending` take the owner and find nothing of another's; `effect`, `posts` and
-`versioned` are the runtime's own and must not be reached with a key that a caller chose.
+`run`, `runs`, `records`, `events` and `pending` take the owner and find nothing of another's; `recoverable`, `effect`,
+`posts` and `versioned` are the runtime's own and must not be reached with a key that a caller chose.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ class RunRow(Struct, frozen=True, kw_only=True):
             after its end.
         root_id: The run at the top of its tree; its own id when it has no parent.
         loop_version: Rules that drove it; an older process leaves it alone.
+        first_event: Index of the first event that is kept, set by the store: those before it were streamed before
+            the run was durable, or retention dropped them.
     """
 
     run_id: str
@@ -77,6 +79,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     parent_call_id: str | None = None
     root_id: str | None = None
     loop_version: int = 1
+    first_event: int = 0
     reason: str | None = None
     error: ErrorInfo | None = None
     created_at: float | None = None
@@ -134,6 +137,9 @@ class Write(Struct, frozen=True, kw_only=True):
         effects: Replaces the entries of the same keys.
         status: New status of the run, with its `reason` and `error`; None leaves all three. A run that is suspended
             goes back to `running` by a claim only.
+        keep: From this write on the run is durable. If it was not, the records must be all that the run has; the
+            events may begin at any index that is not stored yet, and those before are not kept
+            (`RunRow.first_event`).
     """
 
     run_id: str
@@ -145,6 +151,7 @@ class Write(Struct, frozen=True, kw_only=True):
     status: RunStatus | None = None
     reason: str | None = None
     error: ErrorInfo | None = None
+    keep: bool = False
 
 
 class Committed(Struct, frozen=True):
@@ -168,6 +175,7 @@ class Decide(Struct, frozen=True, kw_only=True):
     Attributes:
         args_hash: That of the pending call.
         attempt: That of the pending call.
+        args: Arguments edited at the approval; None leaves what was asked.
     """
 
     run_id: str
@@ -176,6 +184,7 @@ class Decide(Struct, frozen=True, kw_only=True):
     approved: bool
     reason: str | None = None
     resume_data: Json = None
+    args: Json = None
     attempt: int = 0
 
 
@@ -263,10 +272,10 @@ class RunStore(Protocol):
 
         Raises:
             StaleLease: The fence was released, or somebody claimed the scope since. Nothing was stored.
-            StoreError: `STORE_OUT_OF_ORDER` (records or events do not go on from what is stored), `RUN_NOT_OPEN` (the
-                run is over or unknown), `RUN_NOT_IN_SCOPE` (it writes elsewhere), `RUN_STATUS_CHANGED` (it would go
-                from suspended to running), `WRITE_MIXES_RUNS`, `EFFECT_TAKEN`, `STORE_NOT_JSON` (also a record or
-                event of a durable run). Nothing was stored.
+            StoreError: `STORE_OUT_OF_ORDER` (records or events do not go on from what is stored, or `keep` comes
+                without all the records), `RUN_NOT_OPEN` (the run is over or unknown), `RUN_NOT_IN_SCOPE` (it writes
+                elsewhere), `RUN_STATUS_CHANGED` (it would go from suspended to running), `WRITE_MIXES_RUNS`,
+                `EFFECT_TAKEN`, `STORE_NOT_JSON` (also a record or event of a durable run). Nothing was stored.
         """
         ...
 
@@ -293,6 +302,14 @@ class RunStore(Protocol):
         """Runs of `resource` (None: only runs without an owner), the one added last first; at most `limit`."""
         ...
 
+    async def recoverable(self, limit: int = 100) -> list[RunRow]:
+        """Durable runs that are `running` in a scope that anyone may claim now, the one added first first.
+
+        For the sweep of the process that owns the store, and nobody else: it looks at the runs of every resource.
+        Child runs are not among them: their parent's step recovers them.
+        """
+        ...
+
     async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
         """The journal of a durable run, encoded, in order; of other runs nothing."""
         ...
@@ -300,7 +317,14 @@ class RunStore(Protocol):
     async def events(
         self, run_id: str, *, resource: str | None, start: int = 0, limit: int | None = None
     ) -> list[Event]:
-        """At most `limit` stored events of a durable run from index `start` on; of other runs nothing."""
+        """At most `limit` kept events of a durable run from index `start` on; of other runs nothing.
+
+        The first one has a higher index than `start` when those before it are not kept (`RunRow.first_event`).
+        """
+        ...
+
+    async def event_count(self, run_id: str, *, resource: str | None) -> int:
+        """How many events the run has had: the index of its next one; 0 for an unknown run."""
         ...
 
     async def pending(self, run_id: str, *, resource: str | None) -> list[PendingCall]:
@@ -311,8 +335,11 @@ class RunStore(Protocol):
         """The ledger entry of an effect."""
         ...
 
-    async def posts(self, target: Scope | str) -> list[Post]:
-        """What was posted to a thread's scope (inbox) or to a run id (decisions, aborts), in order."""
+    async def posts(self, target: Scope | str, *, start: int = 0) -> list[Post]:
+        """What was posted to a thread's scope (inbox) or to a run id (decisions, aborts), in order, from `start` on.
+
+        The place of an item is `Posted.seq`; who polls from where it stopped pays for what is new only.
+        """
         ...
 
     async def versioned(self, kind: str, key: str) -> Versioned | None:

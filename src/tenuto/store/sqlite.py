@@ -1,0 +1,257 @@
+"""The store in a SQLite file: survives the process, and makes several processes on one machine safe.
+
+Invariant: what was answered as stored is in the file. One thread of the store writes, and merges what many runs want
+written into one transaction; any thread reads. SQLite keeps a write-ahead log (`FILE-wal`, `FILE-shm`) beside the
+file; the three belong together. The file must be on a local file system.
+
+With `synchronous="normal"` what was answered survives a killed process; the last transactions before a power loss may
+be gone, but the file is sound. With `"full"` they survive that too, for one flush of the disk per transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Final, Literal
+
+from tenuto.core.clock import Clock, SystemClock
+from tenuto.core.errors import ConfigurationError
+from tenuto.core.events import Event
+from tenuto.store import sqlite_posts, sqlite_prune, sqlite_reads
+from tenuto.store.migrate import migrate, migrations, missing
+from tenuto.store.ports import (
+    LEASE_SECONDS,
+    Committed,
+    EffectRow,
+    Fence,
+    HeldBy,
+    PendingCall,
+    Post,
+    Posted,
+    RunRow,
+    RunStatus,
+    Scope,
+    Versioned,
+    Write,
+)
+from tenuto.store.rules import encoded
+from tenuto.store.sqlite_connect import Readers, connect, prepare_writer
+from tenuto.store.sqlite_owner import Prepared, Terms, Transaction
+from tenuto.store.sqlite_prune import Pruned
+from tenuto.store.sqlite_writer import Writer
+
+OFF_LOOP_EVENTS: Final = 256
+"""A read of more events than this, a millisecond's worth, goes to a thread."""
+
+_OPEN_ATTEMPTS: Final = 100
+_OPEN_PAUSE: Final = 0.02
+
+
+class SQLiteStore:
+    """A `RunStore` in one file. Made without touching it; the first call opens it, and makes it if it is missing.
+
+    One store serves all event loops and threads of its process. A store that was opened before a fork refuses to work
+    in the child (`STORE_FORKED`); each process makes its own.
+
+    Args:
+        path: The file; its directory exists.
+        synchronous: `"normal"` or `"full"`, see above.
+        busy_timeout: How many seconds to wait while another process writes.
+        clock: The store's time.
+        lease_seconds: How long a claim holds without renewal; the same in all processes that share the file.
+        keep_finished: How many rows of finished runs that are not durable are kept.
+
+    Raises:
+        ConfigurationError: There is no such option, or the path is no file.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: Literal["normal", "full"] = "normal",
+        busy_timeout: float = 10.0,
+        clock: Clock | None = None,
+        lease_seconds: float = LEASE_SECONDS,
+        keep_finished: int = 1_000,
+    ) -> None:
+        if synchronous not in {"normal", "full"}:
+            message = f"synchronous={synchronous!r} is no way to store; take 'normal' or 'full'."
+            raise ConfigurationError(message)
+        name = os.fspath(path)
+        if not name or name.startswith((":", "file:")):
+            message = f"{name!r} is no path of a file; for a store in memory take InMemoryStore()."
+            raise ConfigurationError(message)
+        self._path = Path(name)
+        self._synchronous = synchronous
+        self._busy_timeout = busy_timeout
+        self._clock = clock or SystemClock()
+        self._terms = Terms(lease_seconds, keep_finished)
+        self._readers = Readers(self._path, busy_timeout)
+        self._writer = Writer(self._path, self._open, self._clock.now)
+
+    # -- the owner ---------------------------------------------------------------------------------------------
+
+    async def claim(
+        self, scope: Scope, owner: str, *, run: RunRow | None = None, expect: RunStatus | None = None
+    ) -> Fence | HeldBy:
+        """See `RunStore.claim`. An owner named by `owner_id` whose process is gone holds nothing any more."""
+        terms = self._terms
+        return await self._writer.do(lambda c, now: Transaction(c, now, terms).claim(scope, owner, run, expect))
+
+    async def renew(self, fence: Fence) -> bool:
+        """See `RunStore.renew`."""
+        return await self._writer.do(lambda c, now: Transaction(c, now, self._terms).renew(fence))
+
+    async def release(self, fence: Fence, *, handover: str | None = None) -> None:
+        """See `RunStore.release`."""
+        await self._writer.do(lambda c, now: Transaction(c, now, self._terms).release(fence, handover))
+
+    async def commit(self, fence: Fence, write: Write) -> Committed:
+        """See `RunStore.commit`."""
+        self._writer.check()
+        prepared = Prepared.of(write)
+        terms = self._terms
+        return await self._writer.do(
+            lambda c, now: Transaction(c, now, terms).commit(fence, prepared),
+            quick=(lambda c: Transaction(c, 0.0, terms).append(fence, prepared)) if prepared.only_events else None,
+        )
+
+    # -- anyone ------------------------------------------------------------------------------------------------
+
+    async def post(self, item: Post) -> Posted:
+        """See `RunStore.post`."""
+        self._writer.check()
+        raw = encoded(item)
+        return await self._writer.do(lambda c, now: sqlite_posts.post(c, now, item, raw))
+
+    async def swap(self, row: Versioned, expect: int) -> bool:
+        """See `RunStore.swap`."""
+        self._writer.check()
+        raw = encoded(row)
+        return await self._writer.do(lambda c, now: sqlite_posts.swap(c, now, row, raw, expect))
+
+    # -- reads -------------------------------------------------------------------------------------------------
+
+    async def run(self, run_id: str, *, resource: str | None) -> RunRow | None:
+        """See `RunStore.run`."""
+        await self._writer.open()
+        return self._readers.read(lambda c: sqlite_reads.run(c, run_id, resource))
+
+    async def runs(self, *, resource: str | None, status: RunStatus | None = None, limit: int = 100) -> list[RunRow]:
+        """See `RunStore.runs`."""
+        await self._writer.open()
+        return self._readers.read(lambda c: sqlite_reads.runs(c, resource, status, limit))
+
+    async def recoverable(self, limit: int = 100) -> list[RunRow]:
+        """See `RunStore.recoverable`. A lease whose owner's process is gone keeps nobody off."""
+        await self._writer.open()
+        now = self._clock.now()
+        return await asyncio.to_thread(self._readers.read, lambda c: sqlite_reads.recoverable(c, now, limit))
+
+    async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
+        """See `RunStore.records`."""
+        await self._writer.open()
+        return await asyncio.to_thread(self._readers.read, lambda c: sqlite_reads.records(c, run_id, resource))
+
+    async def events(
+        self, run_id: str, *, resource: str | None, start: int = 0, limit: int | None = None
+    ) -> list[Event]:
+        """See `RunStore.events`."""
+        await self._writer.open()
+        place = self._readers.read(lambda c: sqlite_reads.span(c, run_id, resource, start, limit))
+        if place.end - place.start <= OFF_LOOP_EVENTS:
+            return self._readers.read(lambda c: sqlite_reads.events(c, place))
+        return await asyncio.to_thread(self._readers.read, lambda c: sqlite_reads.events(c, place))
+
+    async def event_count(self, run_id: str, *, resource: str | None) -> int:
+        """See `RunStore.event_count`."""
+        await self._writer.open()
+        return self._readers.read(lambda c: sqlite_reads.event_count(c, run_id, resource))
+
+    async def pending(self, run_id: str, *, resource: str | None) -> list[PendingCall]:
+        """See `RunStore.pending`."""
+        await self._writer.open()
+        return self._readers.read(lambda c: sqlite_reads.pending(c, run_id, resource))
+
+    async def effect(self, key: str) -> EffectRow | None:
+        """See `RunStore.effect`."""
+        await self._writer.open()
+        return self._readers.read(lambda c: sqlite_reads.effect(c, key))
+
+    async def posts(self, target: Scope | str, *, start: int = 0) -> list[Post]:
+        """See `RunStore.posts`."""
+        await self._writer.open()
+        return self._readers.read(lambda c: sqlite_reads.posts(c, target, start))
+
+    async def versioned(self, kind: str, key: str) -> Versioned | None:
+        """See `RunStore.versioned`."""
+        await self._writer.open()
+        return self._readers.read(lambda c: sqlite_reads.versioned(c, kind, key))
+
+    # -- upkeep ------------------------------------------------------------------------------------------------
+
+    async def prune(self, *, events_older_than: float, runs_older_than: float | None = None) -> Pruned:
+        """Drop what is no longer wanted of durable runs that are over, then write the log back into the file.
+
+        Plain runs that nobody drives any more, because their process was killed, become `interrupted` first. Of each
+        durable run its last event stays, and its row says that the others are gone (`RunRow.first_event`). Suspended
+        runs and effects are never dropped. Space that becomes free is used again; the file does not shrink.
+
+        Args:
+            events_older_than: Seconds since a run's end after which its events are dropped.
+            runs_older_than: Seconds after which its row, journal and posts are dropped too, not sooner than its
+                events; None: never.
+
+        Raises:
+            ConfigurationError: Runs would be dropped before their events.
+        """
+        if runs_older_than is not None and runs_older_than < events_older_than:
+            message = "runs_older_than is shorter than events_older_than; a run cannot go before its events."
+            raise ConfigurationError(message)
+        await self._writer.do(lambda c, now: Transaction(c, now, self._terms).settle_lost())
+        now = self._clock.now()
+        events, runs = await self._in_batches(sqlite_prune.drop_events, now - events_older_than), 0
+        if runs_older_than is not None:
+            runs = await self._in_batches(sqlite_prune.drop_runs, now - runs_older_than)
+        await self._writer.do(lambda c, _: c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall(), alone=True)
+        return Pruned(events, runs)
+
+    async def aclose(self) -> None:
+        """See `RunStore.aclose`. Every call that was made before is carried out."""
+        try:
+            await self._writer.aclose()
+        finally:
+            self._readers.close()
+
+    async def _in_batches(self, drop: sqlite_prune.Drop, ended_by: float) -> int:
+        dropped = 0
+        while (batch := await self._writer.do(lambda c, _: drop(c, ended_by))) > 0:
+            dropped += batch
+        return dropped
+
+    def _open(self) -> sqlite3.Connection:
+        connection = connect(self._path, busy_timeout=self._busy_timeout, mode="rwc")
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        known = migrations()
+        missing(connection, known)  # before anything is changed: it may be somebody else's file
+        for attempt in range(_OPEN_ATTEMPTS):
+            try:
+                prepare_writer(connection, self._synchronous)
+                break
+            except sqlite3.OperationalError as error:
+                # Two that set a new file to WAL at once: SQLite does not wait here, whatever its timeout is.
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or attempt == _OPEN_ATTEMPTS - 1:
+                    raise
+                threading.Event().wait(_OPEN_PAUSE)
+        migrate(connection, known, now=self._clock.now())
