@@ -710,6 +710,27 @@ class Keeping:
         assert (await store.run("r1", resource="ann")).first_event == 0
 
 
+class Forgetting:
+    async def test_events_are_dropped_but_for_the_last_one(self, store):
+        fence = await started(store)
+        await store.commit(fence, Write(run_id="r1", records=(Note(0),), events=(delta(0), delta(1), delta(2))))
+        assert not await store.forget_events("r1", resource="ann")  # it is running
+        await store.commit(fence, Write(run_id="r1", status="suspended"))
+        assert not await store.forget_events("r1", resource="bob")
+        for _ in range(2):
+            assert await store.forget_events("r1", resource="ann")
+            assert [event.index for event in await store.events("r1", resource="ann")] == [2]
+        assert (await store.run("r1", resource="ann")).first_event == 2
+        assert await store.event_count("r1", resource="ann") == 3
+        assert len(await store.records("r1", resource="ann")) == 1
+
+    async def test_a_run_that_is_not_kept_has_nothing_to_forget(self, store):
+        fence = await started(store, row(durable=False))
+        await store.commit(fence, Write(run_id="r1", status="success"))
+        assert not await store.forget_events("r1", resource="ann")
+        assert not await store.forget_events("nobody", resource=None)
+
+
 class Recovering:
     async def test_durable_runs_that_nobody_holds_are_found_oldest_first(self, store, clock):
         for name, resource in (("r2", "ann"), ("r1", "bob"), ("r3", None)):
@@ -1045,6 +1066,6 @@ class Living:
 
 
 class RunStoreConformance(
-    Claiming, Settling, Holding, Committing, Keeping, Recovering, Posting, Swapping, Reading, Living
+    Claiming, Settling, Holding, Committing, Keeping, Forgetting, Recovering, Posting, Swapping, Reading, Living
 ):
     """All of it."""

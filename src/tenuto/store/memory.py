@@ -229,6 +229,17 @@ class InMemoryStore:
             found = (_shown(row) for row in self._runs.values() if self._is_recoverable(row))
             return list(islice(found, max(limit, 0)))
 
+    async def forget_events(self, run_id: str, *, resource: str | None) -> bool:
+        """See `RunStore.forget_events`."""
+        with self._gate:
+            row = self._runs.get(run_id)
+            if row is None or row.resource_id != resource or row.status == "running" or not row.durable:
+                return False
+            log = self._logs[run_id]
+            log.kept_events[:] = log.kept_events[-1:]
+            self._runs[run_id] = replace(row, first_event=log.events - len(log.kept_events))
+            return True
+
     async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
         """See `RunStore.records`."""
         with self._gate:

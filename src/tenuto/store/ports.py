@@ -310,6 +310,14 @@ class RunStore(Protocol):
         """
         ...
 
+    async def forget_events(self, run_id: str, *, resource: str | None) -> bool:
+        """Drop the kept events of a durable run, but for the last one; journal, row and pending calls stay.
+
+        Returns:
+            False for a run that is running, unknown or not durable: nothing was dropped.
+        """
+        ...
+
     async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
         """The journal of a durable run, encoded, in order; of other runs nothing."""
         ...

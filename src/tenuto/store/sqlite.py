@@ -152,6 +152,10 @@ class SQLiteStore:
         now = self._clock.now()
         return await asyncio.to_thread(self._readers.read, lambda c: sqlite_reads.recoverable(c, now, limit))
 
+    async def forget_events(self, run_id: str, *, resource: str | None) -> bool:
+        """See `RunStore.forget_events`."""
+        return await self._writer.do(lambda c, _: sqlite_prune.forget_events(c, run_id, resource))
+
     async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
         """See `RunStore.records`."""
         await self._writer.open()

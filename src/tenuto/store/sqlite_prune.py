@@ -1,6 +1,6 @@
 """Retention: what is dropped of durable runs that are over, a batch of runs per transaction.
 
-Invariant: runs that are running or suspended are never touched, and neither are effects: a later run that asks for
+Invariant: runs that are running are never touched, suspended ones only when asked by name, and neither are effects: a later run that asks for
 the same effect must find it. The last event, which says how the run ended, stays as long as its row.
 """
 
@@ -36,6 +36,19 @@ def drop_events(connection: sqlite3.Connection, ended_by: float) -> int:
         connection.execute(SQL["drop_events"], (n,))
         connection.execute(SQL["mark_pruned"], (_keep_last(connection, n, last), n))
     return len(found)
+
+
+def forget_events(connection: sqlite3.Connection, run_id: str, resource: str | None) -> bool:
+    """Drop the events of one run that is not running; returns whether there is such a run."""
+    found = connection.execute(SQL["at_rest"], (run_id, resource)).fetchone()
+    if found is None:
+        return False
+    (n,) = found
+    last = connection.execute(SQL["last_events"], (n,)).fetchone()
+    if last is not None:
+        connection.execute(SQL["drop_events"], (n,))
+        connection.execute(SQL["move_first"], (_keep_last(connection, n, last), n))
+    return True
 
 
 def drop_runs(connection: sqlite3.Connection, ended_by: float) -> int:

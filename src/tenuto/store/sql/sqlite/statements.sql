@@ -195,5 +195,11 @@ DELETE FROM records WHERE place >= ?1 << 32 AND place < (?1 + 1) << 32;
 -- name: mark_pruned
 UPDATE runs SET pruned = 1, first_event = ? WHERE n = ?;
 
+-- name: at_rest
+SELECT n FROM runs WHERE run_id = ? AND resource_id IS ? AND durable = 1 AND status != 'running';
+
+-- name: move_first
+UPDATE runs SET first_event = ? WHERE n = ?;
+
 -- name: drop_run
 DELETE FROM runs WHERE n = ?;
