@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Generic, Protocol, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from tenuto.bus.ports import PubSub
@@ -42,8 +43,7 @@ overrides: ContextVar[Mapping[int, Mapping[str, Any]]] = ContextVar("tenuto over
 """By `id(agent)`: what `tenuto.testing.override` puts in place of an agent's own model, tools, deps or instructions."""
 
 
-@dataclass(frozen=True)
-class AppServices:
+class AppServices(Struct, frozen=True):
     """What an app gives its agents."""
 
     app: Any
@@ -80,8 +80,7 @@ class AppSlot:
         self.services = services
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(Struct, frozen=True):
     """What a call needs of its agent.
 
     Attributes:

@@ -128,10 +128,12 @@ class DurableAgent(Agent[DepsT, OutputT]):
             offset=offset or 0,
             bus=None if services is None else services.bus,
             close_on_suspend=bool(given.get("close_on_suspend", True)),
-            abort=lambda reason: self._abort_soon(run_id, reason),
+            output=RunOutput(run_id, "", lambda reason: self._abort_soon(run_id, reason), first_index=offset or 0),
         )
+        supervisor = Supervisor.current()
         observer.output.watch(given.get("on_chunk"))
-        Supervisor.current().own(observer.follow(), f"viewer of {run_id}")
+        observer.output.on_cleanup(lambda: supervisor.clean_up(setup.store, run_id))
+        supervisor.own(observer.follow(), f"viewer of {run_id}")
         return cast("RunOutput[OutputT]", observer.output)
 
     async def recover(

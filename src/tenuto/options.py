@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, TypedDict, cast
 
 import msgspec
@@ -184,6 +185,15 @@ def build_options(given: Mapping[str, Any]) -> Options:
         TypeError: A value of the wrong type, such as a callback that cannot be called.
         ValueError: A number out of range.
     """
+    return _built(given) if given else _defaults()
+
+
+@cache
+def _defaults() -> Options:
+    return _built({})
+
+
+def _built(given: Mapping[str, Any]) -> Options:
     stop_when = _conditions(given.get("stop_when"))
     for name in _CALLBACKS:
         _callable(given.get(name), name)
@@ -206,6 +216,7 @@ def build_options(given: Mapping[str, Any]) -> Options:
         on_error=given.get("on_error"),
         on_abort=given.get("on_abort"),
         on_suspended=given.get("on_suspended"),
+        close_on_suspend=_flag(given.get("close_on_suspend", True), "close_on_suspend"),
         require_tool_approval=_policy(given.get("require_tool_approval", False)),
     )
 
@@ -290,6 +301,13 @@ def _callable(given: object, name: str) -> None:
     if given is not None and not callable(given):
         message = f"{name}= takes a function of one argument, not {type(given).__name__}."
         raise TypeError(message)
+
+
+def _flag(given: object, name: str) -> bool:
+    if not isinstance(given, bool):
+        message = f"{name}= takes True or False, not {given!r}."
+        raise TypeError(message)
+    return given
 
 
 def _policy(given: object) -> ApprovalPolicy:

@@ -6,18 +6,17 @@ Invariant: a turn ends with its run: nothing of it is still going on when the ne
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import threading
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 from tenuto.cli.agents import AnyAgent
-from tenuto.cli.screen import Answer, brief
+from tenuto.cli.screen import Answer
+from tenuto.cli.stream import Narrator
 from tenuto.core.abort import AbortController
-from tenuto.core.chunks import AnyChunk, StepStart, TextDelta, ToolCall, ToolError, ToolResult
 from tenuto.core.payloads import FinishReason
 from tenuto.messages.stored import Message
 from tenuto.models.sessions import close_session
@@ -29,6 +28,7 @@ async def take_turn(
 ) -> Result[Any]:
     """Run the agent and show what happens; the result, also of a failed or aborted run."""
     controller, answer = AbortController(), Answer()
+    narrator = Narrator(answer)
     options: dict[str, Any] = {"abort_signal": controller.signal}
     if max_steps is not None:
         options["max_steps"] = max_steps
@@ -36,7 +36,8 @@ async def take_turn(
         options["tool_choice"] = _choice(tool_choice)
     with _interrupts(controller, answer):
         stream = await agent.stream(list(messages), **options)
-        await _show(stream.full_stream, answer)
+        async for chunk in stream.full_stream:
+            narrator.take(chunk)
         result = await stream.get_full_output()
     answer.close()
     if result.finish_reason == "aborted":
@@ -63,48 +64,6 @@ def run_once(agent: AnyAgent, prompt: str, *, max_steps: int | None, tool_choice
         return result.finish_reason
 
     return asyncio.run(once())
-
-
-async def _show(chunks: AsyncIterator[AnyChunk], answer: Answer) -> None:
-    seen: set[str] = set()
-    async for chunk in chunks:
-        match chunk:
-            case TextDelta():
-                answer.text(chunk.payload.text)
-            case ToolCall():
-                answer.note(f"→ {chunk.payload.tool_name}({_arguments(chunk)})", "cyan")
-            case ToolResult():
-                answer.note(f"← {brief(_text(chunk.payload.result))}", "green")
-            case ToolError():
-                answer.note(f"✗ {chunk.payload.tool_name}: {brief(chunk.payload.error.message)}", "red")
-            case StepStart():
-                for warning in map(_warning, chunk.payload.warnings):
-                    if warning not in seen:
-                        seen.add(warning)
-                        answer.note(f"note: {warning}", "yellow")
-            case _:
-                pass
-
-
-def _warning(warning: Any) -> str:
-    return str(_fields(warning).get("details", warning))
-
-
-def _arguments(call: ToolCall) -> str:
-    args = _fields(call.payload.args)
-    return brief(
-        ", ".join(f"{key}={_text(value, quoted=True)}" for key, value in args.items()) or call.payload.raw_args or ""
-    )
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _text(value: Any, *, quoted: bool = False) -> str:
-    if isinstance(value, str) and not quoted:
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _choice(name: str) -> Any:

@@ -3,7 +3,7 @@
 Invariant: every chunk has a `type`; all but `data-*` have `run_id` and `from_`, and all but these, `object` and
 `object-result` have a payload. Chunks are values: nothing changes one after it was written to the log.
 
-Source: chunk catalogue of the Mastra agent stream; `attempt-restarted` is tenuto's own.
+Source: chunk catalogue of the Mastra agent stream; `attempt-restarted` and `gap` are tenuto's own.
 """
 
 from __future__ import annotations
@@ -228,6 +228,12 @@ class AttemptRestarted(Chunk, frozen=True, tag="attempt-restarted"):
     payload: p.AttemptRestartedPayload
 
 
+class Gap(Chunk, frozen=True, tag="gap"):
+    """Events that a viewer asked for are no longer kept; only viewers see it, it is in no log."""
+
+    payload: p.GapPayload
+
+
 class Object(_Base, frozen=True, tag="object"):
     """Structured output so far."""
 
@@ -301,6 +307,7 @@ TaggedChunk = (
     | Abort
     | Raw
     | AttemptRestarted
+    | Gap
     | Object
     | ObjectResult
 )

@@ -5,6 +5,7 @@ Invariant: `decode_chunk(encode(x)) == x` for every chunk, and an unknown type i
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -19,8 +20,17 @@ class _Peek(msgspec.Struct):
 
 _encode = msgspec.json.Encoder().encode
 _peek = msgspec.json.Decoder(_Peek)
-_tagged: msgspec.json.Decoder[TaggedChunk] = msgspec.json.Decoder(TaggedChunk)
-_data = msgspec.json.Decoder(Data)
+
+
+@cache
+def _tagged() -> msgspec.json.Decoder[TaggedChunk]:
+    """Made at the first use: it looks at every chunk type, which is a tenth of what importing us costs."""
+    return msgspec.json.Decoder(TaggedChunk)
+
+
+@cache
+def _data() -> msgspec.json.Decoder[Data]:
+    return msgspec.json.Decoder(Data)
 
 
 def encode(value: Any) -> bytes:
@@ -45,7 +55,7 @@ def decode_chunk(raw: bytes) -> AnyChunk:
     kind = ""
     try:
         kind = _peek.decode(raw).type
-        return _data.decode(raw) if kind.startswith("data-") else _tagged.decode(raw)
+        return _data().decode(raw) if kind.startswith("data-") else _tagged().decode(raw)
     except (msgspec.MsgspecError, RecursionError) as error:
         message = (
             f"Not a chunk this version of tenuto knows (type {kind!r}); update tenuto to the version that wrote it."

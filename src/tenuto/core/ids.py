@@ -6,7 +6,7 @@ Invariant: an id is never parsed and never orders anything.
 from __future__ import annotations
 
 from collections import Counter
-from secrets import token_hex
+from os import urandom
 from typing import Protocol
 
 
@@ -23,7 +23,7 @@ class RandomIds:
 
     def new(self, kind: str) -> str:
         """Return `kind` and 128 random bits in hex."""
-        return f"{kind}_{token_hex(16)}"
+        return f"{kind}_{urandom(16).hex()}"  # as secrets does it, which costs 4 ms to import
 
 
 class CountingIds:

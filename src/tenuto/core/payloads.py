@@ -372,3 +372,10 @@ class AttemptRestartedPayload(Payload, frozen=True):
     step: int
     attempt: int
     discard_from: int
+
+
+class GapPayload(Payload, frozen=True):
+    """A viewer asked for events from `requested` on; those before `first` are no longer kept."""
+
+    requested: int
+    first: int

@@ -6,6 +6,7 @@ grows by what is new. `FORMAT` names this set of records; an unknown record is r
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -231,7 +232,11 @@ AnyRecord = (
     | Finished
 )
 
-_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+@cache
+def _decoder() -> msgspec.json.Decoder[AnyRecord]:
+    """Made at the first use: it looks at every record type, and a process that only runs agents needs none."""
+    return msgspec.json.Decoder(AnyRecord)
 
 
 def decode_record(raw: bytes) -> AnyRecord:
@@ -241,7 +246,7 @@ def decode_record(raw: bytes) -> AnyRecord:
         StoreError: `RECORD_UNKNOWN`: it is not a record of this format; a newer tenuto wrote it.
     """
     try:
-        record = _decoder.decode(raw)
+        record = _decoder().decode(raw)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise _unknown() from error
     if isinstance(record, RunStarted) and record.format != FORMAT:

@@ -6,8 +6,8 @@ without an outcome yields no result; closing it is the renderer's task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import assert_never
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
 
 from tenuto.messages import stored as s
 from tenuto.messages.bounded import model_text
@@ -25,6 +25,9 @@ from tenuto.messages.turns import (
     UserPart,
     UserTurn,
 )
+
+_OWN = "mastra"
+"""Where a stored part keeps what is not a provider's, such as `modelOutput`."""
 
 
 def to_turns(messages: Iterable[s.Message]) -> list[Turn]:
@@ -65,7 +68,7 @@ def _assistant_turns(parts: Iterable[s.MessagePart]) -> Iterable[Turn]:
             content.append(_reasoning(part))
         elif isinstance(part, s.ToolInvocationPart):
             content.append(_call(part))
-            if (result := _result(part.tool_invocation)) is not None:
+            if (result := _result(part)) is not None:
                 results.append(result)
     yield from _step(content, results)
 
@@ -84,15 +87,19 @@ def _reasoning(part: s.ReasoningPart) -> Reasoning:
 
 def _call(part: s.ToolInvocationPart) -> CallPart:
     call = part.tool_invocation
+    metadata = {name: value for name, value in (part.provider_metadata or {}).items() if name != _OWN}
     return CallPart(
-        call.tool_call_id, call.tool_name, call.args, call.raw_input, part.provider_executed, part.provider_metadata
+        call.tool_call_id, call.tool_name, call.args, call.raw_input, part.provider_executed, metadata or None
     )
 
 
-def _result(call: s.ToolInvocation) -> ResultPart | None:
+def _result(part: s.ToolInvocationPart) -> ResultPart | None:
+    call = part.tool_invocation
     match call.state:
         case "result":
-            return ResultPart(call.tool_call_id, call.tool_name, model_text(call.result), call.is_error)
+            text = _model_output(part)
+            text = model_text(call.result) if text is None else text
+            return ResultPart(call.tool_call_id, call.tool_name, text, call.is_error)
         case "output-error" | "output-denied":
             text = call.error_text or "The tool call failed."
             return ResultPart(call.tool_call_id, call.tool_name, text, is_error=True)
@@ -100,8 +107,29 @@ def _result(call: s.ToolInvocation) -> ResultPart | None:
             return None
 
 
+def _model_output(part: s.ToolInvocationPart) -> str | None:
+    """What the model was told instead of the result itself, so that a later turn tells it the same."""
+    match (part.provider_metadata or {}).get(_OWN):
+        case {"modelOutput": {"value": value}}:
+            return model_text(value)
+        case {"modelOutput": value}:
+            return model_text(value)
+        case _:
+            return None
+
+
+def _with_output(part: CallPart, call: s.ToolInvocation, text: str | None) -> Mapping[str, Any] | None:
+    if text is None or call.state != "result" or text == model_text(call.result):
+        return part.provider_metadata
+    return {**(part.provider_metadata or {}), _OWN: {"modelOutput": {"type": "text", "value": text}}}
+
+
 def step_parts(
-    turn: AssistantTurn, outcomes: dict[str, s.ToolInvocation], model: str, step: int
+    turn: AssistantTurn,
+    outcomes: Mapping[str, s.ToolInvocation],
+    model: str,
+    step: int,
+    texts: Mapping[str, str] | None = None,
 ) -> list[s.MessagePart]:
     """The stored parts of one step: its boundary, then the model's content with each call's outcome in its place.
 
@@ -110,7 +138,9 @@ def step_parts(
         outcomes: By call id; a call that is not in it is stored as `call`, without a result.
         model: As `provider/model`.
         step: From 1.
+        texts: By call id, what the model was told; kept where it does not follow from the result.
     """
+    told = texts or {}
     parts: list[s.MessagePart] = [s.StepStartPart(model)]
     for part in turn.content:
         match part:
@@ -124,9 +154,8 @@ def step_parts(
                     "call", part.tool_call_id, part.tool_name, part.args, step, raw_input=part.raw_args
                 )
                 call = outcomes.get(part.tool_call_id, open_call)
-                parts.append(
-                    s.ToolInvocationPart(call, part.provider_executed, provider_metadata=part.provider_metadata)
-                )
+                metadata = _with_output(part, call, told.get(part.tool_call_id))
+                parts.append(s.ToolInvocationPart(call, part.provider_executed, provider_metadata=metadata))
             case _:
                 assert_never(part)
     return parts

@@ -12,8 +12,6 @@ from typing import Any, cast
 
 from tenuto.core.errors import ConfigurationError
 from tenuto.models.catalogue import PROVIDERS, Quirks
-from tenuto.models.chat import ChatModel
-from tenuto.models.chat.model import Endpoint
 from tenuto.models.ports import LanguageModel
 
 _KEYS = ("id", "provider_id", "model_id", "url", "api_key", "headers", "api")
@@ -130,6 +128,8 @@ def _chat(
         raise ConfigurationError(
             f"The base URL of {provider}/{model_id} must begin with http:// or https://.", id="MODEL_URL_INVALID"
         )
+    from tenuto.models.chat.model import ChatModel, Endpoint
+
     endpoint = Endpoint(
         url=url,
         api_key=record.get("api_key"),

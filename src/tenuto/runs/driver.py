@@ -27,6 +27,7 @@ from tenuto.runs.journal import Journal, Position
 from tenuto.runs.lease import Held, Renewer
 from tenuto.runs.output import RunOutput
 from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
+from tenuto.runs.recovery import BACKOFF_SECONDS
 from tenuto.runs.result import build_result
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
@@ -61,8 +62,10 @@ class Driver:
         continued: Set when the run goes on; its fence is the driver's from then on.
         wake: Told the run id and the index of its last stored event.
         renewer: Keeps the lease of a durable run alive.
+        follow: Feeds an output that stays open beyond a suspension, from the index given.
 
     Attributes:
+        store: Where the run is kept.
         output: For readers; there before the run starts.
         task: Drives it; set by the supervisor that owns it.
         prepared: Done once the prompt is assembled; holds what kept the run from starting.
@@ -79,18 +82,21 @@ class Driver:
         continued: Continued | None = None,
         wake: Callable[[str, int], None] | None = None,
         renewer: Renewer | None = None,
+        follow: Callable[[RunOutput[Any], int], None] | None = None,
     ) -> None:
         self.run: Run = run
         first = 0 if continued is None else continued.position.events
         self.output: RunOutput[Any] = RunOutput(run.run_id, run.message_id, self.abort, first_index=first)
         self.output.watch(run.options.on_chunk)
-        self._store = store
+        self.store: RunStore = store
         self._owner = owner
         self._continued = continued
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self.prepared: asyncio.Future[None] = self._loop.create_future()
         self._renewer = renewer
+        self._parked = False
+        self._follow = follow
         self._work = Work(self._loop, run.definition.abort_grace)
 
     def abort(self, reason: object = None) -> None:
@@ -118,7 +124,7 @@ class Driver:
         except Exception as error:  # noqa: BLE001 - the store's or our own fault; the readers must hear of it
             self._lost(error)
         finally:
-            live.leave(self, parked=self.output.status == "suspended")
+            live.leave(self, parked=self._parked)
 
     async def _claimed(self) -> None:
         journal = await self._open()
@@ -146,7 +152,7 @@ class Driver:
             durable=run.durable,
             loop_version=LOOP_VERSION,
         )
-        fence = await self._store.claim(scope, self._owner, run=row)
+        fence = await self.store.claim(scope, self._owner, run=row)
         if isinstance(fence, HeldBy):
             message = f"Run {run.run_id!r} is driven by {fence.owner}; it cannot be started here."
             raise RunError(message, id="RUN_HELD")
@@ -156,13 +162,13 @@ class Driver:
     def _journal(self, fence: Fence, position: Position) -> Journal:
         wake = self._wake
         stored = None if wake is None else partial(wake, self.run.run_id)
-        return Journal(self.run, self._store, fence, self.output.show, position=position, stored=stored)
+        return Journal(self.run, self.store, fence, self.output.show, position=position, stored=stored)
 
     async def _whole_run(self, journal: Journal) -> None:
         try:
-            if self._continued is None:
-                await self._start(journal)
-            else:
+            if journal.state.phase == "new":
+                self._start(journal)
+            elif self._continued is not None:
                 await self._go_on(journal, self._continued)
             await self._steps(journal)
         except asyncio.CancelledError:
@@ -175,7 +181,8 @@ class Driver:
         except Exception as error:  # noqa: BLE001 - a fault outside every step: end the run with it
             await self._close_failed(journal, error)
 
-    async def _start(self, journal: Journal) -> None:
+    def _start(self, journal: Journal) -> None:
+        """Begin the log; it is stored together with the input, so that what is there can be taken up."""
         run = self.run
         start = c.Start(run.run_id, "AGENT", p.StartPayload(run.definition.id, run.message_id))
         record = RunStarted(
@@ -187,13 +194,17 @@ class Driver:
             run.request_context.to_json() if run.durable or run.persisted is not None else None,
             run.degraded,
         )
-        await journal.commit(record, chunks=[start])
+        journal.note(record, chunks=[start])
+        if self._continued is not None:
+            raise _never_begun(run.run_id)
 
     async def _go_on(self, journal: Journal, on: Continued) -> None:
         await journal.commit(SegmentStarted(on.cause, self.run.degraded))
+        if journal.state.recoveries > len(BACKOFF_SECONDS):
+            raise _exhausted(self.run.run_id, journal.state.recoveries)
         if on.cause == "recover" and journal.state.phase not in {"starting", "closing"}:
             await bind(self.run)
-        await take_decisions(self.run, journal, self._store)
+        await take_decisions(self.run, journal, self.store)
 
     async def _steps(self, journal: Journal) -> None:
         while True:
@@ -205,7 +216,7 @@ class Driver:
         await self._end(journal)
 
     async def _heed_abort(self, journal: Journal) -> None:
-        if journal.kept and await abort_posted(self.run, self._store):
+        if journal.kept and await abort_posted(self.run, self.store):
             self.run.abort.abort("requested")
         if self.run.aborted and not journal.state.aborted and journal.state.phase not in {"closing", "done"}:
             await record_abort(self.run, journal)
@@ -232,17 +243,17 @@ class Driver:
 
     async def _park(self, journal: Journal, command: m.Park) -> None:
         """Wait for decisions without holding anything, unless one has been posted already."""
-        if await take_decisions(self.run, journal, self._store):
+        if await take_decisions(self.run, journal, self.store):
             return
         faults.hit("run.before_park")
         await journal.commit(Parked(command.call_ids), status="suspended")
         faults.hit("run.after_park")
-        if not await decisions_posted(self.run, self._store):
+        if not await decisions_posted(self.run, self.store):
             return
-        fence = await self._store.claim(journal.fence.scope, self._owner, run=self._row(journal), expect="suspended")
+        fence = await self.store.claim(journal.fence.scope, self._owner, run=self._row(journal), expect="suspended")
         if isinstance(fence, Fence):
             journal.fence = fence
-            await take_decisions(self.run, journal, self._store)
+            await take_decisions(self.run, journal, self.store)
 
     def _row(self, journal: Journal) -> RunRow:
         run = self.run
@@ -277,6 +288,7 @@ class Driver:
             await call_back(self.run.options.on_error, error, "on_error")
             self._not_prepared(error)
         else:
+            await journal.commit()
             self._is_prepared()
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -284,9 +296,13 @@ class Driver:
     async def _end(self, journal: Journal) -> None:
         run, state = self.run, journal.state
         if state.phase == "parked":
+            self._parked = True
             result = build_result(run, "suspended")
             await call_back(run.options.on_suspended, result, "on_suspended")
-            self.output.end(result, "suspended")
+            if run.options.close_on_suspend or self._follow is None:
+                self.output.end(result, "suspended")
+            else:
+                self._follow(self.output, journal.next_event)
             return
         result = build_result(run, state.reason)
         if state.reason not in {"aborted", "error"}:
@@ -310,7 +326,7 @@ class Driver:
             await self.run.closing.aclose()
         except Exception:  # noqa: BLE001 - a user's object
             _log.exception("Closing the dependencies of run %s failed.", self.run.run_id)
-        await self._store.release(journal.fence)
+        await self.store.release(journal.fence)
 
     def _lost(self, error: Exception) -> None:
         """What keeps the run from its end; after its end there is only the log to tell."""
@@ -329,6 +345,19 @@ class Driver:
         if not self.prepared.done():
             self.prepared.set_exception(error)
             self.prepared.exception()
+
+
+def _never_begun(run_id: str) -> RunError:
+    message = f"The process of run {run_id!r} ended before the run's input was stored; start it anew."
+    return RunError(message, id="RUN_INPUT_LOST")
+
+
+def _exhausted(run_id: str, recoveries: int) -> RunError:
+    message = (
+        f"Run {run_id!r} was taken up {recoveries} times without completing a model call; its driver keeps dying. "
+        "Its journal is kept; look at what runs at that point."
+    )
+    return RunError(message, id="RECOVERY_EXHAUSTED")
 
 
 def _let_cancel(task: asyncio.Task[Any]) -> None:

@@ -101,11 +101,13 @@ class Journal:
         """Whether the run can be taken up by another process."""
         return self._kept
 
-    def note(self, record: AnyRecord) -> None:
-        """See `RunLog.note`."""
+    def note(self, record: AnyRecord, *, chunks: Sequence[AnyChunk] = ()) -> None:
+        """See `RunLog.note`; `chunks` are stored and shown with the next commit, before its own."""
         self._state = apply(self._state, record)
         absorb(self._run, record)
         self._records.append(record)
+        self._index(chunks, keep=self._kept)
+        self._hidden.extend(chunks)
 
     async def commit(
         self,
@@ -156,7 +158,8 @@ class Journal:
             self._timer = None
         if self._late_flush is not None:
             await asyncio.gather(self._late_flush, return_exceptions=True)
-        await asyncio.gather(*self._late, return_exceptions=True)
+        if self._late:
+            await asyncio.gather(*self._late, return_exceptions=True)
 
     async def _stream_deltas(self, chunks: Sequence[AnyChunk]) -> None:
         self._index(chunks, keep=self._kept)

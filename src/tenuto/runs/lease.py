@@ -81,19 +81,22 @@ class LeaseKeeper:
         self._changed.set()
 
     def _main(self) -> None:
-        asyncio.run(self._keep())
+        loop = asyncio.new_event_loop()
+        try:
+            while held := self._next():
+                for each in held:
+                    loop.run_until_complete(self._tend(each))
+        finally:
+            loop.close()
 
-    async def _keep(self) -> None:
-        while True:
-            self._changed.wait(_TICK)
-            self._changed.clear()
-            with self._lock:
-                held = list(self._held)
-                if not held:
-                    self._thread = None
-                    return
-            for each in held:
-                await self._tend(each)
+    def _next(self) -> list[Held]:
+        """After a tick, the leases there are; empty ends the thread."""
+        self._changed.wait(_TICK)
+        self._changed.clear()
+        with self._lock:
+            if not self._held:
+                self._thread = None
+            return list(self._held)
 
     async def _tend(self, held: Held) -> None:
         now = time.monotonic()

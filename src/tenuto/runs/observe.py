@@ -7,14 +7,14 @@ terminal chunk and the run's row says so, never merely because nothing comes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from tenuto.bus.ports import PubSub
-from tenuto.core.chunks import Data
+from tenuto.core.chunks import Gap
 from tenuto.core.clock import Clock
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.ids import RandomIds
+from tenuto.core.payloads import GapPayload
 from tenuto.core.request_context import RequestContext
 from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host, begun, read_journal, rebuild, take_in
@@ -44,7 +44,7 @@ class Observer:
         offset: Index of the first event to show.
         bus: Carries wake-ups within this process; None: polling only.
         close_on_suspend: End when the run waits for a decision; else go on with what follows the decision.
-        abort: What `output.abort()` does.
+        output: What it feeds.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Observer:
         offset: int,
         bus: PubSub | None,
         close_on_suspend: bool,
-        abort: Callable[[object], None],
+        output: RunOutput[Any],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -66,7 +66,7 @@ class Observer:
         self._close_on_suspend = close_on_suspend
         self._woken = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.output: RunOutput[Any] = RunOutput(row.run_id, "", abort, first_index=offset)
+        self.output: RunOutput[Any] = output
 
     async def follow(self) -> None:
         """Show what is stored and what comes, until the run has ended; cancelled, it just stops."""
@@ -80,8 +80,6 @@ class Observer:
                 unsubscribe()
 
     async def _until_ended(self) -> None:
-        if self._next < self._row.first_event:
-            self._show_gap()
         while True:
             self._woken.clear()
             row = await self._store.run(self._row.run_id, resource=self._row.resource_id)
@@ -91,21 +89,35 @@ class Observer:
             shown = await self._show_stored()
             over = row.status in TERMINAL_STATUS or (row.status == "suspended" and self._close_on_suspend)
             if over and not shown:
+                if await self._is_beyond_the_end(row):
+                    continue
                 await self._end(row)
                 return
             if not shown:
                 await self._wait()
 
-    def _show_gap(self) -> None:
-        first = self._row.first_event
-        self.output.show([Data("data-gap", {"requested": self._next, "first": first}, transient=True)])
+    async def _go_to(self, first: int) -> None:
+        """Go on at another index than was asked for, and say so."""
+        shown = self.output.skip(Gap(self._row.run_id, "SYSTEM", GapPayload(self._next, first)), first)
         self._next = first
+        if shown is not None:
+            await shown
+
+    async def _is_beyond_the_end(self, row: RunRow) -> bool:
+        """Whether an index was asked for that never came: then the viewer gets the last event instead."""
+        count = await self._store.event_count(row.run_id, resource=row.resource_id)
+        if self._next <= count:
+            return False
+        await self._go_to(max(count - 1, 0))
+        return True
 
     async def _show_stored(self) -> bool:
         events = await self._store.events(
             self._row.run_id, resource=self._row.resource_id, start=self._next, limit=BATCH
         )
         if events:
+            if events[0].index > self._next:  # those before it are not kept
+                await self._go_to(events[0].index)
             self._next = events[-1].index + 1
             shown = self.output.show([event.chunk for event in events])
             if shown is not None:

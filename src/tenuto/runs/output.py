@@ -58,6 +58,8 @@ class RunOutput(Generic[OutputT]):
         self._failure: BaseException | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._on_chunk: Callable[[AnyChunk], object] | None = None
+        self._cleanup: Callable[[], None] | None = None
+        self._cleaned = False
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -108,6 +110,16 @@ class RunOutput(Generic[OutputT]):
 
     def detach(self) -> None:
         """End this viewer's interest; the run goes on. Nothing is held that needs it, so it may be left out."""
+
+    def cleanup(self) -> None:
+        """Drop the run's events from the store, but for the last one, once it is not running; never raises.
+
+        Journal, row and messages stay: the run can still be resumed. A later viewer gets `gap`, then the last event.
+        Idempotent; while the run is running it waits for the end.
+        """
+        if self._cleanup is not None and not self._cleaned:
+            self._cleaned = True
+            self._cleanup()
 
     @property
     def output(self) -> RunOutput[OutputT]:
@@ -203,9 +215,18 @@ class RunOutput(Generic[OutputT]):
 
     # -- writing, by the driver --------------------------------------------------------------------------------------
 
+    def on_cleanup(self, cleanup: Callable[[], None]) -> None:
+        """Set what `cleanup()` does."""
+        self._cleanup = cleanup
+
     def watch(self, on_chunk: Callable[[AnyChunk], object] | None) -> None:
         """Set the call's `on_chunk`."""
         self._on_chunk = on_chunk
+
+    def skip(self, gap: AnyChunk, first: int) -> Coroutine[Any, Any, None] | None:
+        """Let readers see that what they asked for is not there; the next chunk has the index `first`."""
+        self._first_index = first - len(self._chunks) - 1
+        return self.show([gap])
 
     def show(self, chunks: Sequence[AnyChunk]) -> Coroutine[Any, Any, None] | None:
         """Let readers see `chunks`; returns what is to be awaited when a callback wants them too."""

@@ -7,8 +7,9 @@ from the agent of the process that takes it up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tenuto.core.clock import Clock
 from tenuto.core.errors import RunError
@@ -24,8 +25,7 @@ from tenuto.steps.run import Definition, Options, Run
 from tenuto.store.ports import RunRow, RunStore
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """What an agent brings to a run that goes on here.
 
     Attributes:

@@ -15,6 +15,9 @@ from msgspec import Struct
 from tenuto.core import faults
 from tenuto.core.errors import RunError, StoreError
 from tenuto.core.payloads import Json
+from tenuto.machine.decisions import fold
+from tenuto.machine.records import AnyRecord, Decision, RunStarted
+from tenuto.machine.state import PENDING
 from tenuto.runs import live
 from tenuto.runs.driver import Continued
 from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
@@ -25,7 +28,7 @@ from tenuto.steps.tool_step import ASKS_OUTCOME
 from tenuto.store.ports import TERMINAL_STATUS, AbortRequest, Decide, Fence, HeldBy, PendingCall, RunRow
 from tenuto.tools.approval import validate_edited
 from tenuto.tools.effects import read_settlement
-from tenuto.tools.resume import Declined, read_decision, read_resume
+from tenuto.tools.resume import Approved, Declined, read_decision, read_resume
 from tenuto.tools.toolbox import RunnableTool
 
 HELD_RETRY_SECONDS = 0.02
@@ -80,7 +83,10 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
         RunError: No such run or call, an ambiguous or unfit answer (still suspended), or another one was faster.
     """
     row = await find_run(host, run_id)
-    run = rebuild(host, row, await read_journal(host.store, row))
+    records = await read_journal(host.store, row)
+    run = rebuild(host, row, records)
+    if (attached := await _attach_decided(host, row, answer, records)) is not None:
+        return attached
     await bind(run)
     try:
         item = await _decision(host, run, row, answer)
@@ -92,6 +98,45 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
     except BaseException:
         await run.closing.aclose()
         raise
+
+
+async def _attach_decided(host: Host, row: RunRow, answer: Answer, records: list[AnyRecord]) -> Started | None:
+    """The segment that a decision like `answer` has started already; None when the call is not decided.
+
+    Raises:
+        RunError: `WORKFLOW_RESUME_ALREADY_CLAIMED`: it was decided, differently or for another process.
+    """
+    decided = _decided(records, answer.tool_call_id)
+    if decided is None:
+        return None
+    driver = live.driver_of(row.run_id)
+    if driver is None or not _says(decided, answer):
+        raise _already(row.run_id, decided.call_id)
+    return Started(driver, driver.task)
+
+
+def _decided(records: list[AnyRecord], call_id: str | None) -> Decision | None:
+    """The decision on a call that has no outcome yet."""
+    if call_id is None:
+        return None
+    state = fold(records)
+    if all(call.id != call_id or call.status in PENDING for call in state.open_calls):
+        return None
+    found = (each for each in reversed(records) if isinstance(each, Decision) and each.call_id == call_id)
+    return next(found, None)
+
+
+def _says(decided: Decision, answer: Answer) -> bool:
+    """Whether the two are the same answer."""
+    if decided.resume_data == answer.data and answer.args is None:
+        return True
+    try:
+        verdict = read_decision(answer.data)
+    except RunError:
+        return False
+    extra = verdict.extra if isinstance(verdict, Approved) else None
+    said = (decided.approved, decided.reason, decided.resume_data, decided.args)
+    return said == (verdict.approved, verdict.reason, extra, answer.args)
 
 
 async def _decision(host: Host, run: Run, row: RunRow, answer: Answer) -> Decide:
@@ -216,11 +261,17 @@ async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
     if row.status != "running":
         message = f"Run {row.run_id!r} is {row.status}; there is nothing to recover."
         raise RunError(message, id="DURABLE_AGENT_RECOVER_NOT_RUNNING", category="USER")
-    run = rebuild(host, row, await read_journal(host.store, row))
+    run = await _rebuilt(host, row)
     owner = Supervisor.current().new_owner()
     fence = await _claim_running(host, row, owner)
     faults.hit("run.after_recover_claim")
     return await _go_on(host, run, row, Taken(fence, owner, wake), "recover")
+
+
+async def _rebuilt(host: Host, row: RunRow) -> Run:
+    """A run whose driver died before it stored anything is there, too: it is to be ended, not forgotten."""
+    records = await read_journal(host.store, row)
+    return rebuild(host, row, records or [RunStarted(row.run_id, row.agent_id, host.ids.new("msg"), 1)])
 
 
 async def _claim_running(host: Host, row: RunRow, owner: str) -> Fence:

@@ -13,9 +13,11 @@ from weakref import WeakKeyDictionary
 
 from tenuto.runs.driver import Continued, Driver
 from tenuto.runs.lease import Renewer, keeper_of
+from tenuto.runs.observe import Observer
+from tenuto.runs.output import RunOutput
 from tenuto.steps.run import Run
 from tenuto.store.owners import owner_id
-from tenuto.store.ports import RunStore
+from tenuto.store.ports import RunRow, RunStore, Scope
 
 _supervisors: WeakKeyDictionary[asyncio.AbstractEventLoop, Supervisor]
 
@@ -42,7 +44,8 @@ class Supervisor:
 
     def start(self, run: Run, store: RunStore, *, wake: Callable[[str, int], None] | None = None) -> Started:
         """Start driving `run`; it goes on whether or not anybody looks."""
-        return self._drive(Driver(run, store, self.new_owner(), wake=wake, renewer=_renewer(run, store)))
+        follow = self._follower(run, store)
+        return self._drive(Driver(run, store, self.new_owner(), wake=wake, renewer=_renewer(run, store), follow=follow))
 
     def go_on(
         self,
@@ -54,8 +57,10 @@ class Supervisor:
         wake: Callable[[str, int], None] | None = None,
     ) -> Started:
         """Drive a run on that this process has claimed as `owner`."""
-        driver = Driver(run, store, owner, continued=continued, wake=wake, renewer=keeper_of(store))
-        return self._drive(driver)
+        follow = self._follower(run, store)
+        return self._drive(
+            Driver(run, store, owner, continued=continued, wake=wake, renewer=keeper_of(store), follow=follow)
+        )
 
     @property
     def running(self) -> int:
@@ -80,12 +85,32 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
 
+    def _follower(self, run: Run, store: RunStore) -> Callable[[RunOutput[Any], int], None]:
+        def follow(output: RunOutput[Any], offset: int) -> None:
+            row = RunRow(run_id=run.run_id, agent_id=run.definition.id, scope=Scope("run", run.run_id))
+            viewer = Observer(store, run.clock, row, offset=offset, bus=None, close_on_suspend=False, output=output)
+            self.own(viewer.follow(), f"viewer of {run.run_id}")
+
+        return follow
+
     def _drive(self, driver: Driver) -> Started:
         task = asyncio.get_running_loop().create_task(driver.drive(), name=f"tenuto run {driver.run.run_id}")
         driver.task = task
         self._tasks[task] = driver
         task.add_done_callback(self._forget)
+        if driver.run.durable:
+            driver.output.on_cleanup(lambda: self.clean_up(driver.store, driver.run.run_id, task))
         return Started(driver, task)
+
+    def clean_up(self, store: RunStore, run_id: str, driving: asyncio.Task[None] | None = None) -> None:
+        """Drop a run's events from its store, after the task that drives it."""
+
+        async def forget() -> None:
+            if driving is not None:
+                await asyncio.wait([driving])
+            await store.forget_events(run_id, resource=None)
+
+        self.own(forget(), f"cleanup of {run_id}")
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)

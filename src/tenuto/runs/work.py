@@ -27,7 +27,8 @@ class Work:
         self._alone: asyncio.Task[Any] | None = None
         self._waiting: Callable[[], bool] = bool
         self._cut_short = False
-        self._together: list[asyncio.Task[None]] = []
+        self._together: list[asyncio.Task[Any]] = []
+        self._cancelled = False
         self._grace: asyncio.TimerHandle | None = None
         self._interrupted = False
 
@@ -49,7 +50,35 @@ class Work:
                 raise asyncio.CancelledError
 
     async def together(self, jobs: Sequence[Job], limit: int) -> None:
-        """Run `jobs` as tasks, at most `limit` at once and begun in order, and join them."""
+        """Run `jobs`, at most `limit` at once and begun in order, and join them: several as tasks, one in this task."""
+        try:
+            if len(jobs) == 1:
+                await self._here(jobs[0])
+            else:
+                await self._as_tasks(jobs, limit)
+        finally:
+            self._together = []
+            if self._grace is not None:
+                self._grace.cancel()
+                self._grace = None
+
+    async def _here(self, job: Job) -> None:
+        """Most steps make one call, and a task for it would be two more turns of the loop."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - drivers run as tasks
+        self._together, self._cancelled = [task], False
+        if self._interrupted:
+            self.interrupt()
+        try:
+            await job()
+        except asyncio.CancelledError:
+            if not self._cancelled or task.uncancel() > 0:
+                raise
+        else:
+            if self._cancelled and task.uncancel() > 0:
+                raise asyncio.CancelledError
+
+    async def _as_tasks(self, jobs: Sequence[Job], limit: int) -> None:
         slots = asyncio.Semaphore(limit)
         try:
             async with asyncio.TaskGroup() as group:
@@ -58,11 +87,6 @@ class Work:
                     self.interrupt()
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        finally:
-            self._together = []
-            if self._grace is not None:
-                self._grace.cancel()
-                self._grace = None
 
     def interrupt(self) -> None:
         """End what is going on, and what begins later; see the module."""
@@ -74,6 +98,7 @@ class Work:
             self._grace = self._loop.call_later(self._grace_seconds, self._cancel)
 
     def _cancel(self) -> None:
+        self._cancelled = True
         for task in self._together:
             task.cancel()
 

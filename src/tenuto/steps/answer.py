@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from tenuto.core import chunks as c
-from tenuto.core import codec
+from tenuto.core import codec, faults
 from tenuto.core import payloads as p
 from tenuto.machine.records import ToolEnded
 from tenuto.messages.bounded import bounded
@@ -105,6 +105,7 @@ async def suspend(  # noqa: PLR0917 - the parts of one record
     shown = p.ToolCallSuspendedPayload(call.tool_call_id, call.tool_name, args, payload, schema)
     record = ToolEnded(call.tool_call_id, attempt, "suspended", schema or "", payload, asks=asks)
     chunk = c.ToolCallSuspended(run.run_id, "AGENT", shown)
+    faults.hit("call.before_pending")
     await log.commit(record, chunks=[chunk], pending=[row], effects=effects)
 
 

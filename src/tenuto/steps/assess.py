@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenuto.core import chunks as c
-from tenuto.core import codec
+from tenuto.core import codec, faults
 from tenuto.core import payloads as p
 from tenuto.machine.records import Assessed, Verdict
 from tenuto.steps.calls import arguments_of, find_call, find_tool
@@ -41,6 +41,7 @@ async def assess_calls(run: Run, log: RunLog, command: AssessCalls) -> None:
         return
     rows = [_pending(run, call) for call in asked]
     run.pending.update({row.call_id: row for row in rows})
+    faults.hit("call.before_pending")
     await log.commit(record, chunks=[_approval(run, row) for row in rows], pending=rows)
 
 

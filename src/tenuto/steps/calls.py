@@ -53,8 +53,10 @@ def key_of(run: Run, step: int, call: CallPart) -> str:
     return call_key(run.run_id, step, draft_of(run).said.turn.calls.index(call))
 
 
-def context_of(run: Run, log: RunLog, tool: RunnableTool, call: CallPart, attempt: int) -> ToolContext[Any, Any]:
-    """The context of one entry of the tool's body."""
+def context_of(
+    run: Run, log: RunLog, tool: RunnableTool, call: CallPart, attempt: int, *, effect: str | None = None
+) -> ToolContext[Any, Any]:
+    """The context of one entry of the tool's body; `effect` is the key of its effect, where that is not the call's."""
     draft = draft_of(run)
     call_id = call.tool_call_id
     key = key_of(run, log.state.step, call)
@@ -74,7 +76,7 @@ def context_of(run: Run, log: RunLog, tool: RunnableTool, call: CallPart, attemp
         values=run.values,
         deps=run.deps,
         abort_signal=run.abort.signal,
-        idempotency_key=key,
+        idempotency_key=effect or key,
         resume_data=resumed,
         suspend_payload=draft.suspended.get(call_id),
         ledger=CallLedger(run.run_id, call_id, call.tool_name, key, log),

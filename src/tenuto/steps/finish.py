@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tenuto.core import chunks as c
+from tenuto.core import faults
 from tenuto.core import payloads as p
 from tenuto.machine.records import AbortRequested, Finalised, Finished
 from tenuto.machine.state import CLOSED
@@ -40,8 +41,10 @@ async def finalise(run: Run, log: RunLog, command: Finalise) -> None:
     record = Finalised(command.reason, None if run.error is None else error_info(run.error), run.clock.now())
     if command.reason != "aborted":
         log.note(record)
+        faults.hit("run.after_finalise")
         return
     await log.commit(record, chunks=[*_open_calls(run, log), c.Abort(run.run_id, "AGENT", p.AbortPayload())])
+    faults.hit("run.after_finalise")
     await call_back(run.options.on_abort, AbortEvent(completed, text), "on_abort")
 
 
@@ -71,7 +74,9 @@ async def finish(run: Run, log: RunLog) -> None:
     )
     chunk = c.Finish(run.run_id, "AGENT", payload)
     error = None if run.error is None else error_info(run.error)
+    faults.hit("run.before_terminal")
     await log.commit(Finished(), chunks=[chunk], status=STATUS.get(reason, "success"), error=error)
+    faults.hit("run.after_terminal")
 
 
 def _metadata(step: StepResult) -> p.StepMetadata:

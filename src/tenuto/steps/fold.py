@@ -127,7 +127,7 @@ def _close(run: Run, reason: p.FinishReason) -> None:
     calls = {call.tool_call_id: call for call in turn.calls}
     step = len(run.steps)
     outcomes = {call_id: _invocation(draft, calls[call_id], chunk, step) for call_id, chunk in draft.results.items()}
-    run.parts.extend(step_parts(turn, outcomes, draft.said.model, step))
+    run.parts.extend(step_parts(turn, outcomes, draft.said.model, step, draft.texts))
     run.parts.extend(_sources(draft))
 
 

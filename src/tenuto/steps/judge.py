@@ -16,7 +16,7 @@ from tenuto.machine.decisions import goes_on
 from tenuto.machine.records import StepJudged
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.fold import call_chunks, step_result
-from tenuto.steps.results import StepResult, StopContext
+from tenuto.steps.results import StopContext
 
 if TYPE_CHECKING:
     from tenuto.machine.commands import JudgeStep
@@ -31,18 +31,18 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
     draft = run.draft
     assert draft is not None  # noqa: S101 - the machine asks for it after a model call only
     reason = draft.said.reason
-    result = step_result(run, draft, reason)
     wanted = goes_on(reason, called=bool(log.state.calls))
-    go_on = wanted and command.step < run.options.max_steps and not await _stopped(run, result)
+    go_on = wanted and command.step < run.options.max_steps and not await _stopped(run, draft)
     chunk = step_finish(run, draft, go_on=go_on)
     await log.commit(StepJudged(command.step, go_on, reason), chunks=[chunk])
-    await call_back(run.options.on_step_finish, result, "on_step_finish")
+    if run.options.on_step_finish is not None:
+        await call_back(run.options.on_step_finish, run.steps[-1], "on_step_finish")
 
 
-async def _stopped(run: Run, result: StepResult) -> bool:
+async def _stopped(run: Run, draft: StepDraft) -> bool:
     if not run.options.stop_when:
         return False
-    context = StopContext((*run.steps, result))
+    context = StopContext((*run.steps, step_result(run, draft, draft.said.reason)))
     for condition in run.options.stop_when:
         try:
             met = condition(context)

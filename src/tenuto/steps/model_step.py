@@ -96,6 +96,7 @@ class _Call:
             await self._end(builder.finish, chunks)
         elif chunks:
             await self._log.stream(chunks, deltas=deltas)
+            faults.hit("model.mid_stream")
 
     async def _begin(self, chunks: Sequence[c.AnyChunk]) -> None:
         run, command = self._run, self._command
@@ -121,6 +122,7 @@ class _Call:
         )
         said = self._said(_reason(finish, called=bool(calls)))
         await self._log.commit(ModelEnded(self._command.step, self._command.attempt, said, calls), chunks=chunks)
+        faults.hit("model.after_commit")
 
     def _said(self, reason: p.FinishReason) -> Said:
         builder, finish = self._builder, self._builder.finish

@@ -6,10 +6,12 @@ options and the records.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tenuto.core.abort import AbortController
 from tenuto.core.chunks import ToolResult
@@ -35,8 +37,7 @@ Callback = Callable[[Any], object | Awaitable[object]]
 StopCondition = Callable[[StopContext], bool | Awaitable[bool]]
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """What an agent is, as a driver sees it; values may be callables of the request context."""
 
     id: str
@@ -48,12 +49,11 @@ class Definition:
     request_context_schema: Any = None
     abort_grace: float = 5.0
     require_tool_approval: ApprovalPolicy = False
-    resolved: dict[str, LanguageModel] = field(default_factory=dict[str, LanguageModel], compare=False, repr=False)
+    resolved: dict[str, LanguageModel] = field(default_factory=dict[str, LanguageModel])
     """The model, once a run has resolved it; empty for a dynamic one."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """The options of one call, checked and with the agent's defaults merged in."""
 
     max_steps: int
@@ -65,7 +65,7 @@ class Options:
     active_tools: tuple[str, ...] | None = None
     tool_call_concurrency: int = 10
     model: Any = None
-    model_settings: ModelSettings = ModelSettings()  # noqa: RUF009 - a frozen value
+    model_settings: ModelSettings = ModelSettings()
     provider_options: ProviderOptions | None = None
     on_chunk: Callback | None = None
     on_step_finish: Callback | None = None
@@ -73,11 +73,11 @@ class Options:
     on_error: Callback | None = None
     on_abort: Callable[[AbortEvent], object] | None = None
     on_suspended: Callback | None = None
+    close_on_suspend: bool = True
     require_tool_approval: ApprovalPolicy = False
 
 
-@dataclass
-class StepDraft:
+class StepDraft(Struct, eq=False):
     """The step in progress, from its model call to its judgement. All maps go by call id.
 
     Attributes:
@@ -104,8 +104,7 @@ class StepDraft:
     texts: dict[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass
-class Run:
+class Run(Struct, eq=False):
     """Everything a step works with; see `Definition`, `Options` and the module."""
 
     run_id: str
@@ -138,9 +137,10 @@ class Run:
     steps: list[StepResult] = field(default_factory=list[StepResult])
     parts: list[MessagePart] = field(default_factory=list[MessagePart])
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
+    effect_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     degraded: tuple[str, ...] = ()
     durable: bool = False
-    usage: Usage = Usage()  # noqa: RUF009 - a frozen value
+    usage: Usage = Usage()
     error: TenutoError | None = None
     ended_at: float | None = None
 

@@ -8,7 +8,7 @@ or that it took no effect. The chunk of an outcome is shown after the record tha
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tenuto.messages.turns import CallPart
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
+    from tenuto.tools.context import ToolContext
     from tenuto.tools.toolbox import RunnableTool
 
 ASKS_OUTCOME = codec.encode(SETTLE_SCHEMA).decode()
@@ -58,7 +59,10 @@ async def run_call(run: Run, log: RunLog, command: RunTool) -> None:
     if tool is None:
         await _lost_tool(run, log, call, command)
         return
-    await _Entry(run, log, tool, call, command.attempt).run()
+    entry = _Entry(run, log, tool, call, command.attempt)
+    async with entry.alone():
+        if not run.aborted:
+            await entry.run()
 
 
 async def settle_call(run: Run, log: RunLog, command: SettleUnknown) -> None:
@@ -71,10 +75,13 @@ async def settle_call(run: Run, log: RunLog, command: SettleUnknown) -> None:
         await answer.close(run, log, call, command.attempt, unknown_after_restart(call.tool_name))
         return
     entry = _Entry(run, log, tool, call, command.attempt)
-    if tool.effects == "once":
-        await entry.settle(unknown_after_restart(call.tool_name))
-    else:
-        await entry.again()
+    async with entry.alone():
+        if run.aborted:
+            return
+        if tool.effects == "once":
+            await entry.settle(unknown_after_restart(call.tool_name), await entry.known())
+        else:
+            await entry.again()
 
 
 async def refuse_call(run: Run, log: RunLog, command: RefuseCall) -> None:
@@ -111,34 +118,49 @@ class _Entry:
         self._attempt = attempt
         self._args: Json = arguments_of(run, call)
         self._row: EffectRow | None = None
+        self._key = self._effect_key()
+
+    def alone(self) -> AbstractAsyncContextManager[object]:
+        """Keeps this run's other calls of the same `key` waiting: their answer depends on this one's outcome."""
+        if self._tool.key is None or self._key is None:
+            return nullcontext()
+        return self._run.effect_locks.setdefault(self._key, asyncio.Lock())
+
+    async def known(self) -> EffectRow | None:
+        """The ledger's entry of this effect."""
+        return None if self._key is None else await self._log.effect(self._key)
 
     async def run(self) -> None:
         """Run the body, unless an earlier call with the same key, or somebody's word, has answered already."""
         if self._call.tool_call_id in draft_of(self._run).unsettled:
             await self._told()
             return
-        key = self._effect_key()
-        known = await self._log.effect(key) if key is not None and self._tool.key else None
+        known = None if self._tool.key is None else await self.known()
         if known is not None and self._is_mine(known):
             known = None
         if known is not None and known.status == "ok":
-            await self._begin(None)
+            await self._begin()
             await self._end(_same(self._tool, known), deduplicated=True)
         elif known is not None and known.status in {"unknown", "intended"} and self._tool.effects == "once":
-            await self._begin(None)
-            await self.settle(unknown_before(self._call.tool_name))
+            await self._begin()
+            await self.settle(unknown_before(self._call.tool_name), known)
         else:
-            await self._body(key)
+            await self._body()
 
     async def again(self) -> None:
         """Run the body once more."""
         self._attempt += 1
-        await self._body(self._effect_key())
+        await self._body()
 
-    async def settle(self, unknown: UnknownOutcome) -> None:
-        """Find out what became of the call; else answer `unknown`, or wait for somebody's word."""
-        context = context_of(self._run, self._log, self._tool, self._call, self._attempt)
-        settlement = await settle(self._tool, context, self._args)
+    async def settle(self, unknown: UnknownOutcome, row: EffectRow | None) -> None:
+        """Find out what became of the effect; else answer `unknown`, or wait for somebody's word.
+
+        Args:
+            unknown: The answer when nobody knows.
+            row: The ledger's entry, of this call or of an earlier one with the same key; it learns what is found out.
+        """
+        self._row = row
+        settlement = await settle(self._tool, self._context(), self._args)
         if isinstance(settlement, (Applied, NotApplied)):
             await self._settled(settlement)
         elif self._tool.on_unknown == "suspend":
@@ -161,10 +183,13 @@ class _Entry:
         draft = draft_of(self._run)
         said = read_settlement(draft.resumed.get(self._call.tool_call_id))
         draft.unsettled.discard(self._call.tool_call_id)
+        row = await self.known()
         if isinstance(said, NotApplied):
-            await self._body(self._effect_key())
+            await self._free(row)
+            await self._body()
             return
-        await self._begin(None)
+        await self._begin()
+        self._row = row
         if isinstance(said, Applied):
             await self._settled(said)
         else:
@@ -175,24 +200,31 @@ class _Entry:
             text = model_text(settlement.result, self._tool.max_result_chars)
             await self._end(Ok(settlement.result, text))
         else:
+            await self._free(self._row)
             await self.again()
 
-    async def _body(self, key: str | None) -> None:
-        run, log = self._run, self._log
-        await self._begin(key)
+    async def _free(self, row: EffectRow | None) -> None:
+        """An earlier call of this run did not take the effect: its intent must not keep this one from it."""
+        if row is not None and row.run_id == self._run.run_id and not self._is_mine(row):
+            await self._log.commit(effects=[replace(row, status="failed")])
+
+    async def _body(self) -> None:
+        await self._begin(self._key)
         faults.hit("tool.after_intent")
         try:
-            context = context_of(run, log, self._tool, self._call, self._attempt)
-            outcome = await run_tool(self._tool, context, self._args, late=partial(self._late, key))
+            outcome = await run_tool(self._tool, self._context(), self._args, late=self._late)
         except asyncio.CancelledError:
-            if not run.aborted:
+            if not self._run.aborted:
                 raise
             outcome = Aborted()
         faults.hit("tool.after_effect")
         await self._end(outcome)
         faults.hit("tool.after_result")
 
-    async def _begin(self, key: str | None) -> None:
+    def _context(self) -> ToolContext[Any, Any]:
+        return context_of(self._run, self._log, self._tool, self._call, self._attempt, effect=self._key)
+
+    async def _begin(self, key: str | None = None) -> None:
         rows = [] if key is None else [self._new_row(key, "intended")]
         self._row = rows[0] if rows else None
         await self._log.commit(ToolStarted(self._call.tool_call_id, self._attempt), effects=rows)
@@ -203,16 +235,16 @@ class _Entry:
             self._run, self._log, self._call, self._attempt, outcome, effects=rows, deduplicated=deduplicated
         )
 
-    def _late(self, key: str | None, outcome: Outcome) -> None:
-        if key is not None:
-            self._log.late(replace(_concluded(self._new_row(key, "unknown"), outcome), late=True))
+    def _late(self, outcome: Outcome) -> None:
+        if self._key is not None:
+            self._log.late(replace(_concluded(self._new_row(self._key, "unknown"), outcome), late=True))
 
     def _rows(self, status: Any) -> list[EffectRow]:
         return [] if self._row is None else [replace(self._row, status=status)]
 
     def _effect_key(self) -> str | None:
         """The key of the ledger entry; None when nothing needs one: a plain run's call without `key=`."""
-        if self._tool.key:
+        if self._tool.key is not None:
             bound = bind_arguments(self._call.tool_name, self._tool.schema, self._args)
             return None if isinstance(bound, Failed) else effect_key(self._tool, bound, self._run.run_id)
         return key_of(self._run, self._log.state.step, self._call) if self._log.kept else None

@@ -7,8 +7,7 @@ Invariant: chunks keep the order of the parts; the turn holds the same content i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from tenuto.core import chunks as c
 from tenuto.core import payloads as p
@@ -56,23 +55,6 @@ class TurnBuilder:
         self.metadata = p.ResponseMetadataPayload()
         self.sources: list[p.SourcePayload] = []
         self.files: list[p.FilePayload] = []
-        self._handlers: Mapping[type, Callable[[Any], c.AnyChunk | None]] = {
-            RequestStart: self._request,
-            Finish: self._finished,
-            p.ResponseMetadataPayload: self._response,
-            p.TextStartPayload: self._text_start,
-            p.TextEndPayload: self._text_end,
-            p.ReasoningStartPayload: self._reasoning_start,
-            p.ReasoningEndPayload: self._reasoning_end,
-            p.ReasoningSignaturePayload: self._signature,
-            p.RedactedReasoningPayload: self._redacted,
-            p.SourcePayload: self._source,
-            p.FilePayload: self._file,
-            p.CustomPayload: partial(c.Custom, run_id, "AGENT"),
-            p.ToolInputStartPayload: partial(c.ToolInputStart, run_id, "AGENT"),
-            p.ToolInputEndPayload: partial(c.ToolInputEnd, run_id, "AGENT"),
-            p.ToolCallPayload: self._call,
-        }
 
     def take(self, batch: Sequence[Part]) -> tuple[list[c.AnyChunk], int]:
         """Fold a batch in; returns its chunks and how many of them are deltas.
@@ -117,10 +99,10 @@ class TurnBuilder:
     def _solid(self, part: Part) -> c.AnyChunk | None:
         if self.finish is not None:
             raise _out_of_order(part)
-        handle = self._handlers.get(type(part))
+        handle = self._HANDLERS.get(type(part))
         if handle is None:
             raise _out_of_order(part)
-        return handle(part)
+        return handle(self, part)
 
     def _reasoning(self, part: p.ReasoningDeltaPayload) -> None:
         if part.id not in self._open:
@@ -184,6 +166,15 @@ class TurnBuilder:
         self.files.append(part)
         return c.File(self._run_id, "AGENT", part)
 
+    def _custom(self, part: p.CustomPayload) -> c.AnyChunk:
+        return c.Custom(self._run_id, "AGENT", part)
+
+    def _input_start(self, part: p.ToolInputStartPayload) -> c.AnyChunk:
+        return c.ToolInputStart(self._run_id, "AGENT", part)
+
+    def _input_end(self, part: p.ToolInputEndPayload) -> c.AnyChunk:
+        return c.ToolInputEnd(self._run_id, "AGENT", part)
+
     def _call(self, part: p.ToolCallPayload) -> c.AnyChunk:
         if part.tool_call_id in self._calls:
             raise _out_of_order(part)
@@ -199,6 +190,25 @@ class TurnBuilder:
             )
         )
         return c.ToolCall(self._run_id, "AGENT", part)
+
+    _HANDLERS: ClassVar[Mapping[type, Callable[..., c.AnyChunk | None]]] = {
+        RequestStart: _request,
+        Finish: _finished,
+        p.ResponseMetadataPayload: _response,
+        p.TextStartPayload: _text_start,
+        p.TextEndPayload: _text_end,
+        p.ReasoningStartPayload: _reasoning_start,
+        p.ReasoningEndPayload: _reasoning_end,
+        p.ReasoningSignaturePayload: _signature,
+        p.RedactedReasoningPayload: _redacted,
+        p.SourcePayload: _source,
+        p.FilePayload: _file,
+        p.CustomPayload: _custom,
+        p.ToolInputStartPayload: _input_start,
+        p.ToolInputEndPayload: _input_end,
+        p.ToolCallPayload: _call,
+    }
+    """What becomes of each part that is no delta; one table for all calls."""
 
 
 def _out_of_order(part: Any) -> ModelError:

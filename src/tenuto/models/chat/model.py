@@ -7,7 +7,8 @@ is read when a call is made, goes into one header and nowhere else.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
 from msgspec import Raw, Struct
 
@@ -25,6 +26,7 @@ from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest,
 
 USER_AGENT = "tenuto"
 _MAX_ERROR_BODY = 64 * 1024
+_SECRET = re.compile("key|token|auth|secret")
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -107,7 +109,12 @@ class ChatModel:
                     yield parts
                 if response.finished:
                     return
-            yield _last(response, splitter)
+            for parts in _last(response, splitter):
+                yield parts
+        except ModelError:
+            if said := call.assembler.take():
+                yield said  # it stood before the failure in the same read
+            raise
         finally:
             http.close(ended=response.finished)
 
@@ -201,20 +208,18 @@ async def _read(http: HttpResponse, limit: int) -> bytes:
     return b"".join(pieces)[:limit]
 
 
-def _last(response: ChatResponse, splitter: SseSplitter) -> Sequence[Part]:
+def _last(response: ChatResponse, splitter: SseSplitter) -> Iterator[Sequence[Part]]:
     """The parts after the last byte; a block that was cut in the middle counts as cut off."""
-    parts: list[Part] = []
     for event in splitter.flush():
         try:
-            parts += response.feed([event.data])
+            yield response.feed([event.data])
         except ModelError as error:
             if error.id != "MODEL_EVENT_INVALID":
                 raise
-    return [*parts, *response.end()]
+    yield response.end()
 
 
 def _secrets(key: str | None, headers: Mapping[str, str]) -> tuple[str, ...]:
     """What was sent and must not come back in a message."""
-    words = ("key", "token", "auth", "secret")
-    found = [value for name, value in headers.items() if any(word in name for word in words)]
+    found = [value for name, value in headers.items() if _SECRET.search(name)]
     return (key, *found) if key else tuple(found)

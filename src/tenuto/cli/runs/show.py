@@ -1,0 +1,205 @@
+"""`tenuto runs show`: one run, from its journal and its log of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from tenuto.app import Tenuto
+from tenuto.cli.runs.output import STYLES, age, as_json, line, moment
+from tenuto.cli.runs.places import Place, known_run
+from tenuto.cli.runs.timeline import Entry, Known, timeline, tokens, usage_of
+from tenuto.cli.screen import brief
+from tenuto.cli.stream import as_text, signature
+from tenuto.core import chunks as c
+from tenuto.core.events import Event
+from tenuto.machine.records import AnyRecord, ModelEnded, ModelStarted, ToolEnded
+from tenuto.runs.replay import read_journal
+from tenuto.store.ports import AbortRequest, EffectRow, PendingCall, RunRow, RunStore
+from tenuto.tools.effects import call_key
+
+
+class Shown(Struct, frozen=True):
+    """All that is known of a run."""
+
+    row: RunRow
+    abandoned: bool
+    pending: tuple[PendingCall, ...]
+    records: list[AnyRecord]
+    entries: list[Entry]
+
+
+async def show_run(app: Tenuto, run_id: str, place: Place, *, events: bool, in_json: bool, now: float) -> None:
+    """Print a run.
+
+    Raises:
+        TenutoError: There is no such run, or its journal is a newer version's.
+    """
+    shown = await read_run(app.store, await known_run(app, run_id))
+    log = await app.store.events(run_id, resource=shown.row.resource_id) if events else []
+    if in_json:
+        print(as_json(_plain(shown, log, with_events=events)))
+        return
+    print_run(shown, place, now=now)
+    if events:
+        line("")
+        for text in _log_lines(log):
+            line(text)
+
+
+async def read_run(store: RunStore, row: RunRow) -> Shown:
+    """Read what the store has of a run."""
+    records = await read_journal(store, row)
+    pending = await store.pending(row.run_id, resource=row.resource_id)
+    lost = {each.run_id for each in await store.recoverable(limit=10_000)} if row.status == "running" else set[str]()
+    posts = await store.posts(row.run_id)
+    known = Known(
+        created_at=row.created_at,
+        asked_at=await _asked_at(store, row, records),
+        late=await _late(store, row, records),
+        abort_reason=next((post.reason for post in posts if isinstance(post, AbortRequest)), None),
+    )
+    return Shown(row, row.run_id in lost, tuple(pending), records, timeline(records, known))
+
+
+async def _asked_at(store: RunStore, row: RunRow, records: list[AnyRecord]) -> dict[int, float]:
+    """When each model call began, which its first event says."""
+    times: dict[int, float] = {}
+    for seq, record in enumerate(records):
+        if isinstance(record, ModelStarted):
+            found = await store.events(row.run_id, resource=row.resource_id, start=record.first_event, limit=1)
+            chunk = found[0].chunk if found and found[0].index == record.first_event else None
+            if isinstance(chunk, c.StepStart) and chunk.payload.started_at is not None:
+                times[seq] = chunk.payload.started_at / 1000
+    return times
+
+
+async def _late(store: RunStore, row: RunRow, records: list[AnyRecord]) -> dict[str, EffectRow]:
+    """The ledger entries of bodies that ended late; those of tools with `key=` cannot be told without the tool."""
+    keys: dict[str, str] = {}
+    found: dict[str, EffectRow] = {}
+    for record in records:
+        if isinstance(record, ModelEnded):
+            for place, call in enumerate(record.said.turn.calls):
+                keys[call.tool_call_id] = call_key(row.run_id, record.step, place)
+        elif isinstance(record, ToolEnded) and record.outcome in {"unknown", "aborted"}:
+            effect = await store.effect(keys[record.call_id])
+            if effect is not None and effect.late:
+                found[record.call_id] = effect
+    return found
+
+
+# -- on the screen -----------------------------------------------------------------------------------------------------
+
+
+def print_run(shown: Shown, place: Place, *, now: float) -> None:
+    """Print the run, its timeline, and what can be done about it."""
+    row = shown.row
+    _print_head(shown, now)
+    if shown.entries:
+        line("")
+    for entry in shown.entries:
+        line((f"{moment(entry.at):<13}", "dim"), (f"{entry.kind:<9}", "cyan"), brief(entry.text))
+    if not shown.records:
+        why = "its process ended before it stored anything" if row.durable else "it is not durable"
+        line((f"This run has no journal: {why}.", "dim"))
+    for hint in _hints(shown, place):
+        line((hint, "yellow"))
+
+
+def _print_head(shown: Shown, now: float) -> None:
+    row = shown.row
+    steps = sum(isinstance(record, ModelEnded) for record in shown.records)
+    status = f"{row.status}, its process is gone" if shown.abandoned else row.status
+    line((brief(row.run_id), "bold"), f"  {brief(row.agent_id)}  ", (status, STYLES[row.status]))
+    if row.thread_id is not None:
+        line(f"thread {brief(row.thread_id)}, resource {brief(row.resource_id or '-')}")
+    line(
+        f"created {moment(row.created_at, date=True)}, last change {age(row.updated_at, now)} ago; "
+        f"{steps} step{'' if steps == 1 else 's'}, {tokens(usage_of(shown.records))}"
+    )
+    if row.error is not None:
+        line((brief(f"{row.error.id or row.error.name}: {row.error.message}"), "red"))
+
+
+def _hints(shown: Shown, place: Place) -> Iterator[str]:
+    row = shown.row
+    if shown.abandoned:
+        yield f"to drive it on: tenuto runs recover {row.run_id} {place.app_option}"
+    for call in shown.pending:
+        yield from pending_lines(call, place)
+
+
+def pending_lines(call: PendingCall, place: Place) -> Iterator[str]:
+    """What a call waits for, and how to answer it."""
+    command = f"tenuto runs resume {call.run_id} --call {call.call_id}"
+    said = signature(call.tool_name, call.args)
+    if call.kind == "approval":
+        yield brief(f"waits for approval: {said}")
+        yield f"  {command} --approve {place.app_option}   (or --decline)"
+    else:
+        yield brief(f"waits for data: {said} asks {as_text(call.suspend_payload)}")
+        if call.resume_schema is not None:
+            yield brief(f"  schema of the answer: {as_text(call.resume_schema)}")
+        yield f"  {command} --data JSON {place.app_option}"
+
+
+def _log_lines(log: list[Event]) -> Iterator[str]:
+    """The log, a line for each event, or for each row of deltas of one part."""
+    for (kind, _), group in groupby(log, _group):
+        events = list(group)
+        first, last = events[0].index, events[-1].index
+        place = f"{first}" if first == last else f"{first}-{last}"
+        yield f"{place:<13}{kind:<22}{brief(_payload(events))}"
+
+
+def _group(event: Event) -> tuple[str, object]:
+    chunk = event.chunk
+    return chunk.type, _part(chunk) or event.index
+
+
+def _part(chunk: c.AnyChunk) -> str | None:
+    match chunk:
+        case c.TextDelta() | c.ReasoningDelta():
+            return chunk.payload.id
+        case c.ToolInputDelta():
+            return chunk.payload.tool_call_id
+        case _:
+            return None
+
+
+def _payload(events: list[Event]) -> str:
+    texts = [_delta(event.chunk) for event in events]
+    if all(text is not None for text in texts):
+        return as_text("".join(text or "" for text in texts), quoted=True)
+    chunk: dict[str, Any] = events[0].chunk.to_dict()
+    return as_text(chunk.get("payload", chunk.get("data", chunk.get("object"))))
+
+
+def _delta(chunk: c.AnyChunk) -> str | None:
+    match chunk:
+        case c.TextDelta() | c.ReasoningDelta():
+            return chunk.payload.text
+        case c.ToolInputDelta():
+            return chunk.payload.args_text_delta
+        case _:
+            return None
+
+
+# -- as JSON -----------------------------------------------------------------------------------------------------------
+
+
+def _plain(shown: Shown, log: list[Event], *, with_events: bool) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "run": to_builtins(shown.row),
+        "abandoned": shown.abandoned,
+        "pending": to_builtins(shown.pending),
+        "timeline": to_builtins(shown.entries),
+        "records": to_builtins(shown.records),
+    }
+    if with_events:
+        plain["events"] = [{"index": event.index, "chunk": event.chunk.to_dict()} for event in log]
+    return plain

@@ -1,0 +1,196 @@
+"""A run's journal as a story: what happened, in order, each in one line.
+
+Invariant: it is made of the records and of what the store says about them, and of nothing else; a record this version
+does not know was refused before it came here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tenuto.cli.runs.calls import CallStory
+from tenuto.cli.stream import as_text, signature
+from tenuto.core.payloads import Usage, wire_name
+from tenuto.machine import records as r
+from tenuto.store.ports import EffectRow
+
+_WAYS: Mapping[str, str] = {
+    "ask": "waits for approval",
+    "refuse": "is refused: the model is offered no such tool",
+    "client": "is for the caller to answer",
+}
+
+
+class Entry(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """One line.
+
+    Attributes:
+        seq: Place of the record it comes from.
+        kind: A word: `started`, `asked`, `model`, `said`, `call`, `tool`, `decision`, `segment`, `parked`, `abort`,
+            `end`.
+        at: Seconds since the epoch, where it is known.
+    """
+
+    seq: int
+    kind: str
+    text: str
+    at: float | None = None
+    call_id: str | None = None
+
+
+class Known(Struct, frozen=True):
+    """What the store knows beside the records.
+
+    Attributes:
+        asked_at: By the place of a `ModelStarted`: when the model was asked, in seconds since the epoch.
+        late: By call id: what became of bodies that ended after their outcome had been stored.
+        abort_reason: Why somebody asked for the end of the run.
+    """
+
+    created_at: float | None = None
+    asked_at: Mapping[int, float] = {}
+    late: Mapping[str, EffectRow] = {}
+    abort_reason: str | None = None
+
+
+def timeline(records: list[r.AnyRecord], known: Known) -> list[Entry]:
+    """The lines of a run, in the order of its journal."""
+    story = _Story(known)
+    for seq, record in enumerate(records):
+        story.take(seq, record)
+    return story.entries
+
+
+def usage_of(records: list[r.AnyRecord]) -> Usage:
+    """Tokens of all model calls that have an outcome."""
+    total = Usage()
+    for record in records:
+        if isinstance(record, (r.ModelEnded, r.ModelFailed)):
+            total += record.said.usage
+    return total
+
+
+def tokens(usage: Usage) -> str:
+    """Tokens in words."""
+    cached = f" ({usage.cached_input_tokens} cached)" if usage.cached_input_tokens else ""
+    return f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens} out"
+
+
+class _Story:
+    """The lines so far, and what the next record is understood by."""
+
+    def __init__(self, known: Known) -> None:
+        self.entries: list[Entry] = []
+        self._known = known
+        self._calls = CallStory(known.late)
+        self._asking: tuple[int, r.ModelStarted] | None = None  # place of its line, which its outcome completes
+        self._seq = 0
+
+    def take(self, seq: int, record: r.AnyRecord) -> None:  # noqa: C901 - one row per record
+        """Add what `record` tells."""
+        self._seq = seq
+        match record:
+            case r.RunStarted():
+                lost = f"; not in other processes: {', '.join(record.degraded)}" if record.degraded else ""
+                text = f"agent {record.agent_id}, at most {record.max_steps} steps{lost}"
+                self._add("started", text, at=self._known.created_at)
+            case r.Prepared():
+                self._add("asked", _asked(record))
+            case r.ModelStarted():
+                self._left("its process ended before an answer was stored")
+                self._asking = (len(self.entries), record)
+                self._add("model", f"{_name(record)}: no answer yet", at=self._known.asked_at.get(seq))
+            case r.ModelEnded():
+                self._answered(record.said, f"{record.said.reason}, {tokens(record.said.usage)}")
+            case r.ModelFailed():
+                self._answered(record.said, f"failed: {record.error.message}")
+            case r.Assessed():
+                for call_id, verdict in record.verdicts:
+                    if verdict in _WAYS:
+                        self._add("call", f"{self._calls.name(call_id)} {_WAYS[verdict]}", call_id=call_id)
+            case r.ToolStarted():
+                self._add("tool", self._calls.started(record), call_id=record.call_id)
+            case r.ToolEnded():
+                self._add("tool", self._calls.ended(record), call_id=record.call_id)
+            case r.Decision():
+                self._add("decision", self._calls.decided(record), call_id=record.call_id)
+            case r.SegmentStarted():
+                self._segment(record)
+            case r.AbortRequested():
+                self._aborted(record)
+            case r.Parked():
+                self._add("parked", f"waits for {_count(record.call_ids)}; nothing is held")
+            case r.Finalised():
+                self._left("it has no outcome")
+                error = f": {record.error.message}" if record.error else ""
+                self._add("end", f"{record.reason}{error}", at=record.at)
+            case r.StepJudged() | r.Finished():
+                pass  # what comes next says it
+            case _:
+                assert_never(record)
+
+    def _answered(self, said: r.Said, outcome: str) -> None:
+        started = self._asking[1] if self._asking is not None else None
+        step = f"step {started.step}" if started is not None else "model"
+        self._close(f"{step if started is None else _name(started)}: {said.model}, {outcome}")
+        self._said(said)
+        self._calls.enter(said.turn.calls)
+        for call in said.turn.calls:
+            text = f"{signature(call.tool_name, call.args, call.raw_args)} [{call.tool_call_id}]"
+            self._add("call", text, call_id=call.tool_call_id)
+
+    def _said(self, said: r.Said) -> None:
+        if said.turn.text.strip():
+            self._add("said", said.turn.text)
+
+    def _segment(self, record: r.SegmentStarted) -> None:
+        self._left("its process ended before an answer was stored")
+        for call_id, text in self._calls.left():
+            self._add("tool", text, call_id=call_id)
+        lost = f"; without {', '.join(record.degraded)}" if record.degraded else ""
+        why = "recovered: its process was gone" if record.cause == "recover" else "goes on after a decision"
+        self._add("segment", why + lost)
+
+    def _aborted(self, record: r.AbortRequested) -> None:
+        self._left("cut short by the abort")
+        if record.said is not None and not self._calls.known(record.said.turn.calls):
+            self._said(record.said)
+        reason = self._known.abort_reason
+        self._add("abort", "requested" + (f": {reason}" if reason else ""))
+
+    def _left(self, why: str) -> None:
+        """A model call that was begun has no outcome."""
+        if self._asking is not None:
+            self._close(f"{_name(self._asking[1])}: {why}")
+
+    def _close(self, text: str) -> None:
+        if self._asking is None:
+            self._add("model", text)
+            return
+        place = self._asking[0]
+        self.entries[place] = replace(self.entries[place], text=text)
+        self._asking = None
+
+    def _add(self, kind: str, text: str, *, at: float | None = None, call_id: str | None = None) -> None:
+        self.entries.append(Entry(self._seq, kind, text, at, call_id))
+
+
+def _name(started: r.ModelStarted) -> str:
+    again = f", attempt {started.attempt}" if started.attempt > 1 else ""
+    return f"step {started.step}{again}"
+
+
+def _asked(record: r.Prepared) -> str:
+    if not record.input:
+        return "nothing"
+    before = len(record.input) - 1
+    earlier = f" (after {before} earlier message{'s' if before > 1 else ''})" if before else ""
+    return f"{record.input[-1].text or as_text(record.input[-1].to_dict()['content'])}{earlier}"
+
+
+def _count(call_ids: tuple[str, ...]) -> str:
+    return "a decision" if len(call_ids) == 1 else f"{len(call_ids)} decisions"

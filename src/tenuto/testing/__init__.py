@@ -1,0 +1,48 @@
+"""The kit for testing agents: a scripted model, a strict fake provider, virtual time, a checker for streams."""
+
+from tenuto.testing.grammar import check_stream
+from tenuto.testing.override import override
+from tenuto.testing.provider import (
+    AnyReply,
+    Burst,
+    Bytes,
+    Call,
+    Event,
+    FakeProvider,
+    Gate,
+    HTTPError,
+    Raw,
+    Reply,
+    Silence,
+    ToolRounds,
+    Usage,
+    chat_chunk,
+)
+from tenuto.testing.scripted import Batches, ScriptedModel, ScriptedRequest, ScriptExhausted
+from tenuto.testing.vclock import Deadlock, VirtualClock, run_virtual
+
+__all__ = [
+    "AnyReply",
+    "Batches",
+    "Burst",
+    "Bytes",
+    "Call",
+    "Deadlock",
+    "Event",
+    "FakeProvider",
+    "Gate",
+    "HTTPError",
+    "Raw",
+    "Reply",
+    "ScriptExhausted",
+    "ScriptedModel",
+    "ScriptedRequest",
+    "Silence",
+    "ToolRounds",
+    "Usage",
+    "VirtualClock",
+    "chat_chunk",
+    "check_stream",
+    "override",
+    "run_virtual",
+]
