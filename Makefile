@@ -46,7 +46,7 @@ lint: $(READY)  ## ruff, pyright, import-linter, mypy: all of them, then the ver
 	echo "lint: ruff check"; $(BIN)/ruff check --quiet . || failed=1; \
 	echo "lint: ruff format"; $(BIN)/ruff format --check --quiet . || failed=1; \
 	echo "lint: pyright"; $(BIN)/pyright || failed=1; \
-	echo "lint: import-linter"; $(BIN)/lint-imports --no-logo || failed=1; \
+	echo "lint: import-linter"; $(BIN)/lint-imports --no-logo --no-cache || failed=1; \
 	echo "lint: mypy"; $(BIN)/mypy || failed=1; \
 	[ -z "$$failed" ] || { echo "lint: failed" >&2; exit 1; }
 

@@ -232,6 +232,7 @@ CATALOGUE = [
         "attempt-restarted",
         {"step": 1, "attempt": 2, "discardFrom": 9},
     ),
+    (c.Gap, p.GapPayload(0, 7), "gap", {"requested": 0, "first": 7}),
 ]
 WHOLE = [
     (c.Object("r1", "AGENT", {"a": 1}), {"type": "object", "runId": "r1", "from": "AGENT", "object": {"a": 1}}),

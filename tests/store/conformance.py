@@ -1010,6 +1010,7 @@ CALLS: dict[str, Callable[[RunStore], Awaitable[Any]]] = {
     "swap": lambda store: store.swap(Versioned("a", "b", 1), 0),
     **{name: (lambda store, read=read: read(store, "ann")) for name, read in READS.items()},
     "effect": lambda store: store.effect("k1"),
+    "forget_events": lambda store: store.forget_events("r1", resource="ann"),
     "posts": lambda store: store.posts("r1"),
     "recoverable": lambda store: store.recoverable(),
     "versioned": lambda store: store.versioned("a", "b"),
