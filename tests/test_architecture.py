@@ -123,7 +123,5 @@ def test_the_public_interface_is_typed():
     command = [scripts / "pyright", "--verifytypes", "tenuto", "--ignoreexternal", "--outputjson"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=110, check=False)
     report = json.loads(done.stdout)["typeCompleteness"]
-    untyped = [
-        symbol["name"] for symbol in report["symbols"] if symbol["isExported"] and not symbol["isTypeKnown"]
-    ]
+    untyped = [symbol["name"] for symbol in report["symbols"] if symbol["isExported"] and not symbol["isTypeKnown"]]
     assert report["completenessScore"] >= 0.99, untyped

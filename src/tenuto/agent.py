@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, Required, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
 from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starting, cancelled
 from tenuto.core.clock import SystemClock
-from tenuto.core.errors import ConfigurationError
+from tenuto.core.errors import ConfigurationError, RunError
 from tenuto.core.ids import RandomIds
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.options import DefaultOptions, ModelConfig, RunOptions, SegmentOptions, normalise
@@ -55,6 +55,22 @@ class AgentFields(TypedDict, total=False):
     durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float
+
+
+DURABLE_ONLY = frozenset({"observe", "resume", "recover", "list_active_runs", "recover_active_runs"})
+"""Methods that only a durable agent has."""
+
+
+class NotDurable(RunError, AttributeError):
+    """A durable method of an agent that is not durable, or whose durable form is another object."""
+
+    def __init__(self, agent_id: str, method: str) -> None:
+        message = (
+            f"Agent {agent_id!r} has no {method}(): only a durable agent that is registered has. Register it with "
+            "Tenuto(agents={'key': create_durable_agent(agent)}, store=...), or with durable=True, and call "
+            f"app.get_agent('key').{method}()."
+        )
+        super().__init__(message, id="DURABLE_AGENT_NOT_REGISTERED", category="USER")
 
 
 class Agent(Generic[DepsT, OutputT]):
@@ -170,6 +186,14 @@ class Agent(Generic[DepsT, OutputT]):
     def __setattr__(self, field: str, value: object) -> None:
         message = f"Agents are frozen; use agent.replace({field}=...) for a changed copy."
         raise AttributeError(message)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in DURABLE_ONLY:
+                raise NotDurable(self.id, name)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message)
 
     def __repr__(self) -> str:
         return f"Agent(id={self.id!r})"

@@ -107,9 +107,10 @@ class Setup(Struct, frozen=True):
             return self
         return replace(self, store=services.store, wake=services.wake)
 
-    def overridden(self, key: int) -> Setup:
-        """With what `tenuto.testing.override` has put in place for the agent `key`."""
-        changed = overrides.get().get(key)
+    def overridden(self, *keys: int) -> Setup:
+        """With what `tenuto.testing.override` has put in place for the agents `keys`; the last one wins."""
+        known = overrides.get()
+        changed = {name: value for key in keys for name, value in known.get(key, {}).items()}
         if not changed:
             return self
         return replace(self, definition=replace(self.definition, resolved={}, **changed), changed=changed)

@@ -18,6 +18,7 @@ from tenuto.bus.ports import PubSub
 from tenuto.calls import PendingStream, Resumption, Setup, make_host
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.payloads import wire_name
+from tenuto.core.request_context import RequestContext
 from tenuto.options import SegmentOptions, build_options, normalise
 from tenuto.runs import live
 from tenuto.runs.listing import ActiveRuns, list_active
@@ -26,6 +27,7 @@ from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host
 from tenuto.runs.segments import Answer, end_run, find_run, recover_run
 from tenuto.runs.supervisor import Started, Supervisor
+from tenuto.steps.callbacks import resolve
 from tenuto.steps.run import UNSET
 
 DepsT = TypeVar("DepsT")
@@ -59,10 +61,11 @@ class DurableAgent(Agent[DepsT, OutputT]):
         cleanup_timeout_ms: How long a finished run's events stay for late viewers.
     """
 
-    __slots__ = ("agent", "cleanup_timeout_ms")
+    __slots__ = ("_max_steps", "agent", "cleanup_timeout_ms")
 
     agent: Agent[DepsT, OutputT]
     cleanup_timeout_ms: int
+    _max_steps: int | None
 
     def __init__(
         self,
@@ -74,18 +77,29 @@ class DurableAgent(Agent[DepsT, OutputT]):
         cleanup_timeout_ms: int = 30_000,
     ) -> None:
         given = {**agent._given, "id": id or agent.id, "name": name or agent.name}  # noqa: SLF001 - our own base
-        defaults: Any = given.get("default_options")
-        if max_steps is not None and not callable(defaults):
-            given["default_options"] = {**dict(defaults or {}), "max_steps": max_steps}
+        if max_steps is not None:
+            given["default_options"] = _below(given.get("default_options"), max_steps)
         super().__init__(**cast("Any", given))
         base = self._base
         shared = Setup(base.definition, base.defaults, base.store, base.clock, base.ids, agent.slot, durable=True)
         object.__setattr__(self, "_base", shared)
         object.__setattr__(self, "agent", agent)
         object.__setattr__(self, "cleanup_timeout_ms", cleanup_timeout_ms)
+        object.__setattr__(self, "_max_steps", max_steps)
 
     def __repr__(self) -> str:
         return f"DurableAgent(id={self.id!r})"
+
+    def replace(self, **changes: Any) -> DurableAgent[DepsT, OutputT]:
+        """A durable copy with other constructor arguments of its agent; bound to no app."""
+        kept = {"id": self.id, "name": self.name, **changes}
+        return create_durable_agent(
+            self.agent.replace(**changes),
+            id=kept["id"],
+            name=kept["name"],
+            max_steps=self._max_steps,
+            cleanup_timeout_ms=self.cleanup_timeout_ms,
+        )
 
     def resume(
         self,
@@ -121,6 +135,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
         host = make_host(setup, {}, UNSET)
         row = await _known(host, run_id)
         services = setup.slot.services
+        supervisor = Supervisor.current()
         observer = Observer(
             setup.store,
             setup.clock,
@@ -129,11 +144,11 @@ class DurableAgent(Agent[DepsT, OutputT]):
             bus=None if services is None else services.bus,
             close_on_suspend=bool(given.get("close_on_suspend", True)),
             output=RunOutput(run_id, "", lambda reason: self._abort_soon(run_id, reason), first_index=offset or 0),
+            own=supervisor.own,
         )
-        supervisor = Supervisor.current()
         observer.output.watch(given.get("on_chunk"))
         observer.output.on_cleanup(lambda: supervisor.clean_up(setup.store, run_id))
-        supervisor.own(observer.follow(), f"viewer of {run_id}")
+        observer.output.fed_by(observer)
         return cast("RunOutput[OutputT]", observer.output)
 
     async def recover(
@@ -224,7 +239,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
             raise not_registered(self.id, method)
 
     def _setup(self) -> Setup:
-        setup = super()._setup()
+        setup = self._base.bound().overridden(id(self.agent), id(self))
         if setup.store is default_store:
             _log.info("Durable agent %s has no app and no store=: its runs end with this process.", self.id)
         return setup
@@ -260,6 +275,17 @@ def create_durable_agent(
         cleanup_timeout_ms: Milliseconds that a finished run's events stay for late viewers.
     """
     return DurableAgent(agent, id=id, name=name, max_steps=max_steps, cleanup_timeout_ms=cleanup_timeout_ms)
+
+
+def _below(defaults: Any, max_steps: int) -> Any:
+    """The agent's default options, with a step limit for where they give none."""
+    if not callable(defaults):
+        return {"max_steps": max_steps, **normalise(defaults or {})}
+
+    async def asked(request_context: RequestContext) -> Mapping[str, Any]:
+        return {"max_steps": max_steps, **normalise(await resolve(defaults, request_context) or {})}
+
+    return asked
 
 
 async def _known(host: Host, run_id: str) -> Any:

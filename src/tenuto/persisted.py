@@ -45,6 +45,8 @@ def persist(options: Mapping[str, Any]) -> tuple[Json, tuple[str, ...]]:
     Raises:
         ConfigurationError: `DURABLE_OPTION_REFUSED`: a model record with a key of its own.
     """
+    if not options:
+        return {}, ()
     kept: dict[str, Any] = {name: options[name] for name in PLAIN if options.get(name) is not None}
     degraded: list[str] = []
     for name, keep in _KEEPERS.items():

@@ -12,6 +12,7 @@ from tenuto.cli import screen
 from tenuto.cli.agents import default_agent, load_agent
 from tenuto.cli.chat import converse
 from tenuto.cli.doctor import examine
+from tenuto.cli.runs.commands import runs
 from tenuto.cli.turn import run_once
 from tenuto.core.errors import TenutoError
 from tenuto.models.local import KNOWN, find, pull
@@ -19,8 +20,10 @@ from tenuto.models.local import KNOWN, find, pull
 app: typer.Typer = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Run and talk to agents, fetch local models, and look at the installation.",
+    help="Run and talk to agents, look at stored runs, fetch local models, and check the installation.",
 )
+
+app.add_typer(runs, name="runs")
 
 AgentName = Annotated[
     str, typer.Argument(metavar="MODULE:AGENT", help="Where the agent is: my_module:agent, or path/to/file.py:agent.")
@@ -41,7 +44,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Run and talk to agents, fetch local models, and look at the installation."""
+    """Run and talk to agents, look at stored runs, fetch local models, and check the installation."""
     # What a model could not honour is in the stream, and shown from there.
     logging.getLogger("tenuto.models.local").setLevel(logging.ERROR)
 

@@ -208,7 +208,8 @@ class Driver:
 
     async def _steps(self, journal: Journal) -> None:
         while True:
-            await self._heed_abort(journal)
+            if journal.kept or self.run.aborted:
+                await self._heed_abort(journal)
             commands = next_commands(journal.state)
             if not commands:
                 break

@@ -119,6 +119,12 @@ class Journal:
         effects: Sequence[EffectRow] = (),
     ) -> None:
         """See `RunLog.commit`."""
+        if not (self._kept or pending or effects or status or self._lock.locked()):
+            shown = self._pass_on(records, chunks)
+            if shown is not None:
+                async with self._lock:
+                    await shown
+            return
         async with self._lock:
             for record in records:
                 self.note(record)
@@ -179,6 +185,14 @@ class Journal:
         self._next_index = index + len(chunks)
         if keep:
             self._events.extend([Event(place, chunk) for place, chunk in enumerate(chunks, index)])
+
+    def _pass_on(self, records: Sequence[AnyRecord], chunks: Sequence[AnyChunk]) -> Awaitable[None] | None:
+        """A commit with nothing to store, which is most of those of a run that is not kept."""
+        for record in records:
+            self.note(record)
+        self._next_index += len(chunks)
+        shown, self._hidden = [*self._hidden, *chunks], []
+        return self._show(shown) if shown else None
 
     async def _flush(
         self,

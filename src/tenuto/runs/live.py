@@ -1,47 +1,75 @@
-"""Which runs are driven in this process, and what of a parked run's options only this process has.
+"""What one process has of its runs for itself: who drives which, and of a parked run the options only it has.
 
-Invariant: an entry is a shortcut, never the truth: without it everything is found in the store.
+Invariant: an entry is a shortcut, never the truth: without it everything is found in the store. Whatever belongs to a
+process as a whole hangs on `Process`, so that a test can have several of them in one interpreter.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from tenuto.runs.lease import Renewer, keeper_of
 
 if TYPE_CHECKING:
     from tenuto.runs.driver import Driver
+    from tenuto.runs.supervisor import Supervisor
+    from tenuto.store.ports import RunStore
 
 PARKED_KEPT = 1_000
 """Options of parked runs that are remembered; of an older one its callbacks and other functions are gone."""
 
-_drivers: dict[str, Driver] = {}
-_parked: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+
+class Process:
+    """What a process has for itself.
+
+    Args:
+        renewer_of: Who keeps the leases of a store alive.
+
+    Attributes:
+        drivers: At work, by run id.
+        parked: The options of parked runs, as they were given, the oldest first.
+        supervisors: By event loop.
+    """
+
+    def __init__(self, renewer_of: Callable[[RunStore], Renewer] = keeper_of) -> None:
+        self.renewer_of: Callable[[RunStore], Renewer] = renewer_of
+        self.drivers: dict[str, Driver] = {}
+        self.parked: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self.supervisors: WeakKeyDictionary[asyncio.AbstractEventLoop, Supervisor] = WeakKeyDictionary()
+
+
+process: ContextVar[Process] = ContextVar("tenuto process", default=Process())  # noqa: B039 - it is one for all
+"""The process that the current task belongs to: the interpreter's own, unless a test has set another."""
 
 
 def enter(driver: Driver) -> None:
     """`driver` drives its run from now on."""
-    _drivers[driver.run.run_id] = driver
+    process.get().drivers[driver.run.run_id] = driver
 
 
 def leave(driver: Driver, *, parked: bool) -> None:
     """`driver` has let go of its run; a parked one's options are remembered."""
-    run = driver.run
-    if _drivers.get(run.run_id) is driver:
-        del _drivers[run.run_id]
+    run, here = driver.run, process.get()
+    if here.drivers.get(run.run_id) is driver:
+        del here.drivers[run.run_id]
     if parked:
-        _parked[run.run_id] = run.asked
-        while len(_parked) > PARKED_KEPT:
-            _parked.popitem(last=False)
+        here.parked[run.run_id] = run.asked
+        while len(here.parked) > PARKED_KEPT:
+            here.parked.popitem(last=False)
     else:
-        _parked.pop(run.run_id, None)
+        here.parked.pop(run.run_id, None)
 
 
 def driver_of(run_id: str) -> Driver | None:
     """The driver of the run in this process."""
-    return _drivers.get(run_id)
+    return process.get().drivers.get(run_id)
 
 
 def asked_of(run_id: str) -> Mapping[str, Any] | None:
     """The options, as they were given, of a run that this process parked."""
-    return _parked.get(run_id)
+    return process.get().parked.get(run_id)

@@ -7,18 +7,20 @@ terminal chunk and the run's row says so, never merely because nothing comes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from tenuto.bus.ports import PubSub
-from tenuto.core.chunks import Gap
+from tenuto.core.chunks import Error, Gap
 from tenuto.core.clock import Clock
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.ids import RandomIds
-from tenuto.core.payloads import GapPayload
+from tenuto.core.payloads import ErrorPayload, GapPayload
 from tenuto.core.request_context import RequestContext
 from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host, begun, read_journal, rebuild, take_in
 from tenuto.runs.result import build_result
+from tenuto.steps.failure import error_info
 from tenuto.steps.finish import STATUS
 from tenuto.steps.run import Definition, Options
 from tenuto.store.ports import TERMINAL_STATUS, RunRow, RunStore
@@ -28,6 +30,14 @@ POLL_SECONDS = 0.05
 
 BATCH = 512
 """Events read at once."""
+
+LIVENESS_SECONDS = 5.0
+"""How often a viewer of a quiet run looks whether it has a driver; twice without one, and the viewer is told."""
+
+SCAN = 10_000
+"""Runs without a driver that are looked through, at the most."""
+
+Own = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 def topic_of(run_id: str) -> str:
@@ -45,6 +55,7 @@ class Observer:
         bus: Carries wake-ups within this process; None: polling only.
         close_on_suspend: End when the run waits for a decision; else go on with what follows the decision.
         output: What it feeds.
+        own: Runs it as a task.
     """
 
     def __init__(
@@ -57,6 +68,7 @@ class Observer:
         bus: PubSub | None,
         close_on_suspend: bool,
         output: RunOutput[Any],
+        own: Own,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -66,9 +78,24 @@ class Observer:
         self._close_on_suspend = close_on_suspend
         self._woken = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._own = own
+        self._task: asyncio.Task[None] | None = None
+        self._looked = clock.monotonic()
+        self._alone = False
         self.output: RunOutput[Any] = output
 
-    async def follow(self) -> None:
+    def start(self) -> None:
+        """See `Feed.start`."""
+        if self._task is None or self._task.done():
+            self._task = self._own(self._follow(), f"viewer of {self._row.run_id}")
+
+    def stop(self) -> None:
+        """See `Feed.stop`."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _follow(self) -> None:
         """Show what is stored and what comes, until the run has ended; cancelled, it just stops."""
         unsubscribe = None if self._bus is None else self._bus.subscribe(topic_of(self._row.run_id), self._wake)
         try:
@@ -94,6 +121,9 @@ class Observer:
                 await self._end(row)
                 return
             if not shown:
+                if row.status == "running" and await self._is_abandoned():
+                    await self._interrupt()
+                    return
                 await self._wait()
 
     async def _go_to(self, first: int) -> None:
@@ -118,11 +148,33 @@ class Observer:
         if events:
             if events[0].index > self._next:  # those before it are not kept
                 await self._go_to(events[0].index)
+            self._alone = False
             self._next = events[-1].index + 1
             shown = self.output.show([event.chunk for event in events])
             if shown is not None:
                 await shown
         return bool(events)
+
+    async def _is_abandoned(self) -> bool:
+        """Whether nobody drives the run, and nobody has taken it up since this was asked before."""
+        now = self._clock.monotonic()
+        if now - self._looked < LIVENESS_SECONDS:
+            return False
+        self._looked, was = now, self._alone
+        self._alone = any(row.run_id == self._row.run_id for row in await self._store.recoverable(limit=SCAN))
+        return was and self._alone
+
+    async def _interrupt(self) -> None:
+        run_id, offset = self._row.run_id, self.output.last_index + 1
+        message = (
+            f"Nobody drives run {run_id!r} any more: its process is gone. An app with recovery='auto', or recover(), "
+            f"goes on with it; observe(offset={offset}) then goes on here."
+        )
+        error = RunError(message, id="RUN_INTERRUPTED")
+        shown = self.output.aside(Error(run_id, "SYSTEM", ErrorPayload(error_info(error))))
+        if shown is not None:
+            await shown
+        self.output.fail(error)
 
     async def _end(self, row: RunRow) -> None:
         records = await read_journal(self._store, row)

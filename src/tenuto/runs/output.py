@@ -10,7 +10,8 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
-from typing import Any, Generic
+from contextlib import contextmanager
+from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
@@ -39,6 +40,18 @@ class Later(Generic[T]):
         return self._wait().__await__()
 
 
+class Feed(Protocol):
+    """Brings a viewer its chunks from elsewhere."""
+
+    def start(self) -> None:
+        """Go on bringing them; does nothing when it does already."""
+        ...
+
+    def stop(self) -> None:
+        """Hold nothing any more; `start` goes on where it was."""
+        ...
+
+
 class RunOutput(Generic[OutputT]):
     """A running or finished run, as its readers see it.
 
@@ -58,6 +71,8 @@ class RunOutput(Generic[OutputT]):
         self._failure: BaseException | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._on_chunk: Callable[[AnyChunk], object] | None = None
+        self._feed: Feed | None = None
+        self._readers = 0
         self._cleanup: Callable[[], None] | None = None
         self._cleaned = False
 
@@ -83,8 +98,9 @@ class RunOutput(Generic[OutputT]):
 
     async def read_from(self, place: int) -> list[AnyChunk]:
         """The chunks from `place` on, at least one unless the run has ended there; for readers that take batches."""
-        while place >= len(self._chunks) and not self._ended:
-            await self._next()
+        with self._reading():
+            while place >= len(self._chunks) and not self._ended:
+                await self._next()
         return self._chunks[place:]
 
     async def get_full_output(self) -> Result[OutputT]:
@@ -109,7 +125,17 @@ class RunOutput(Generic[OutputT]):
         self._abort(reason)
 
     def detach(self) -> None:
-        """End this viewer's interest; the run goes on. Nothing is held that needs it, so it may be left out."""
+        """End this viewer; the run goes on, and so do the readers of the process that drives it.
+
+        Its readers come to their end, and its result is the error `RUN_DETACHED`. A viewer all of whose readers have
+        gone away holds nothing either; it goes on when somebody reads it again.
+        """
+        if self._feed is None or self._ended:
+            return
+        self._feed.stop()
+        message = f"This viewer of run {self.run_id!r} was detached; observe(offset={self.last_index + 1}) goes on."
+        self._failure = RunError(message, id="RUN_DETACHED")
+        self._close("running")
 
     def cleanup(self) -> None:
         """Drop the run's events from the store, but for the last one, once it is not running; never raises.
@@ -215,6 +241,11 @@ class RunOutput(Generic[OutputT]):
 
     # -- writing, by the driver --------------------------------------------------------------------------------------
 
+    def fed_by(self, feed: Feed) -> None:
+        """Let `feed` bring the chunks, while somebody reads them or has not begun to."""
+        self._feed = feed
+        feed.start()
+
     def on_cleanup(self, cleanup: Callable[[], None]) -> None:
         """Set what `cleanup()` does."""
         self._cleanup = cleanup
@@ -222,6 +253,11 @@ class RunOutput(Generic[OutputT]):
     def watch(self, on_chunk: Callable[[AnyChunk], object] | None) -> None:
         """Set the call's `on_chunk`."""
         self._on_chunk = on_chunk
+
+    def aside(self, chunk: AnyChunk) -> Coroutine[Any, Any, None] | None:
+        """Let this viewer's readers see a chunk that is not in the log."""
+        self._first_index -= 1
+        return self.show([chunk])
 
     def skip(self, gap: AnyChunk, first: int) -> Coroutine[Any, Any, None] | None:
         """Let readers see that what they asked for is not there; the next chunk has the index `first`."""
@@ -268,29 +304,44 @@ class RunOutput(Generic[OutputT]):
 
     # -- readers -----------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        """Whoever reads keeps the feed going; without readers it holds nothing, unless a callback wants the chunks."""
+        self._readers += 1
+        if self._feed is not None and not self._ended:
+            self._feed.start()
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if self._feed is not None and not (self._readers or self._ended or self._on_chunk):
+                self._feed.stop()
+
     async def _read(self) -> AsyncIterator[AnyChunk]:
         chunks = self._chunks
         place = 0
-        while True:
-            while place < len(chunks):
-                yield chunks[place]
-                place += 1
-            if self._ended:
-                return
-            await self._next()
+        with self._reading():
+            while True:
+                while place < len(chunks):
+                    yield chunks[place]
+                    place += 1
+                if self._ended:
+                    return
+                await self._next()
 
     async def _read_text(self) -> AsyncIterator[str]:
         chunks = self._chunks
         place = 0
-        while True:
-            while place < len(chunks):
-                chunk = chunks[place]
-                place += 1
-                if type(chunk) is TextDelta:
-                    yield chunk.payload.text
-            if self._ended:
-                return
-            await self._next()
+        with self._reading():
+            while True:
+                while place < len(chunks):
+                    chunk = chunks[place]
+                    place += 1
+                    if type(chunk) is TextDelta:
+                        yield chunk.payload.text
+                if self._ended:
+                    return
+                await self._next()
 
     async def _next(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
@@ -302,8 +353,9 @@ class RunOutput(Generic[OutputT]):
                 self._waiters.remove(waiter)
 
     async def _until_ended(self) -> None:
-        while not self._ended:
-            await self._next()
+        with self._reading():
+            while not self._ended:
+                await self._next()
 
     def _later(self, pick: Callable[[Result[OutputT]], T]) -> Later[T]:
         async def wait() -> T:

@@ -85,7 +85,7 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
     row = await find_run(host, run_id)
     records = await read_journal(host.store, row)
     run = rebuild(host, row, records)
-    if (attached := await _attach_decided(host, row, answer, records)) is not None:
+    if (attached := _attach_decided(row, answer, records)) is not None:
         return attached
     await bind(run)
     try:
@@ -100,7 +100,7 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
         raise
 
 
-async def _attach_decided(host: Host, row: RunRow, answer: Answer, records: list[AnyRecord]) -> Started | None:
+def _attach_decided(row: RunRow, answer: Answer, records: list[AnyRecord]) -> Started | None:
     """The segment that a decision like `answer` has started already; None when the call is not decided.
 
     Raises:
@@ -142,26 +142,38 @@ def _says(decided: Decision, answer: Answer) -> bool:
 async def _decision(host: Host, run: Run, row: RunRow, answer: Answer) -> Decide:
     pending = await host.store.pending(row.run_id, resource=row.resource_id)
     asked = _target(row, pending, answer.tool_call_id)
-    tool = run.toolbox.get(asked.tool_name)
     if asked.kind == "suspension":
-        _check_data(tool, asked, answer.data)
+        _check_data(run, asked, answer.data)
         return _decide(asked, approved=True, data=answer.data)
     verdict = read_decision(answer.data)
     if isinstance(verdict, Declined):
         return _decide(asked, approved=False, reason=verdict.reason)
-    args = answer.args
-    if args is not None and tool is not None:
+    tool, args = _tool(run, asked), answer.args
+    if args is not None:
         args = validate_edited(tool, args, name=asked.tool_name)
     return _decide(asked, approved=True, reason=verdict.reason, data=verdict.extra, args=args)
 
 
-def _check_data(tool: RunnableTool | None, asked: PendingCall, data: Any) -> None:
+def _check_data(run: Run, asked: PendingCall, data: Any) -> None:
     """Refuse data that do not fit before anything is stored."""
     if asked.resume_schema == ASKS_OUTCOME:
         read_settlement(data)
-    elif tool is not None:
+    else:
         schema = asked.resume_schema
-        read_resume(tool, data, None if schema is None else msgspec.json.decode(schema))
+        read_resume(_tool(run, asked), data, None if schema is None else msgspec.json.decode(schema))
+
+
+def _tool(run: Run, asked: PendingCall) -> RunnableTool:
+    """The tool that would run; without it a yes is refused, and the call waits for a process that has it."""
+    tool = run.toolbox.get(asked.tool_name)
+    if tool is None:
+        known = ", ".join(run.toolbox) or "none"
+        message = (
+            f"Agent {run.definition.id!r} has no tool {asked.tool_name!r} in this process (it has: {known}), so call "
+            f"{asked.call_id!r} cannot run. It still waits: bring the tool back, or decline the call."
+        )
+        raise RunError(message, id="AGENT_RESUME_TOOL_NOT_FOUND", category="USER")
+    return tool
 
 
 def _decide(
@@ -200,6 +212,11 @@ def _already(run_id: str, call_id: str) -> RunError:
     return RunError(message, id="WORKFLOW_RESUME_ALREADY_CLAIMED", category="USER", details={"status": 409})
 
 
+def _elsewhere(run_id: str, call_id: str) -> RunError:
+    message = f"Tool call {call_id!r} is decided as asked, and another process drives run {run_id!r} on; observe() it."
+    return RunError(message, id="WORKFLOW_RESUME_ALREADY_CLAIMED", category="USER", details={"status": 409})
+
+
 async def _drive_on(host: Host, run: Run, row: RunRow, item: Decide, *, again: bool, wake: Wake) -> Started:
     """Claim the run and go on; while another driver has it, that one takes the decision up."""
     while True:
@@ -213,21 +230,25 @@ async def _drive_on(host: Host, run: Run, row: RunRow, item: Decide, *, again: b
             fence = None
         if isinstance(fence, Fence):
             return await _continue(host, run, row, Taken(fence, owner, wake))
-        if (attached := await _attach(host, run, row, item, again=again)) is not None:
+        if (attached := await _attach(host, run, row, item, mine=not again)) is not None:
             return attached
         await host.clock.sleep(HELD_RETRY_SECONDS)
 
 
-async def _attach(host: Host, run: Run, row: RunRow, item: Decide, *, again: bool) -> Started | None:
-    """The segment that takes `item` up; None while that is not settled."""
+async def _attach(host: Host, run: Run, row: RunRow, item: Decide, *, mine: bool) -> Started | None:
+    """The segment that takes `item` up; None while that is not settled.
+
+    Raises:
+        RunError: `WORKFLOW_RESUME_ALREADY_CLAIMED`: another process has taken it up.
+    """
     driver = live.driver_of(row.run_id)
     if driver is not None:
         await run.closing.aclose()
         return Started(driver, driver.task)
     now = await host.store.run(row.run_id, resource=row.resource_id)
     waiting = {each.call_id for each in await host.store.pending(row.run_id, resource=row.resource_id)}
-    if now is None or (again and (now.status in TERMINAL_STATUS or item.call_id not in waiting)):
-        raise _already(row.run_id, item.call_id)
+    if now is None or now.status in TERMINAL_STATUS or item.call_id not in waiting:
+        raise _elsewhere(row.run_id, item.call_id) if mine else _already(row.run_id, item.call_id)
     return None
 
 
@@ -295,21 +316,32 @@ async def end_run(host: Host, row: RunRow, reason: str | None, *, wake: Wake = N
         False when it has ended already.
     """
     posted = await host.store.post(AbortRequest(run_id=row.run_id, reason=reason))
+    faults.hit("run.after_abort")
     if posted.outcome == "conflict":
         return False
     driver = live.driver_of(row.run_id)
     if driver is not None:
         driver.abort(reason or "aborted")
         return True
-    if row.status != "suspended":
-        return True
-    run = rebuild(host, row, await read_journal(host.store, row))
-    owner = Supervisor.current().new_owner()
-    try:
-        fence = await host.store.claim(row.scope, owner, run=row, expect="suspended")
-    except StoreError:
-        return True
-    if isinstance(fence, Fence):
-        started = await _go_on(host, run, row, Taken(fence, owner, wake), "resume")
-        await started.ended()
+    now = await host.store.run(row.run_id, resource=row.resource_id)  # again: it may have begun to wait meanwhile
+    if now is not None and now.status == "suspended":
+        await _end_waiting(host, now, wake)
     return True
+
+
+async def _end_waiting(host: Host, row: RunRow, wake: Wake) -> None:
+    """End a suspended run whose abort is posted; when somebody drives it on meanwhile, that driver sees the abort."""
+    run = rebuild(host, row, await read_journal(host.store, row))
+    while True:
+        owner = Supervisor.current().new_owner()
+        try:
+            fence = await host.store.claim(row.scope, owner, run=row, expect="suspended")
+        except StoreError as error:
+            if error.id != "RUN_STATUS_CHANGED":
+                raise
+            return
+        if isinstance(fence, Fence):
+            started = await _go_on(host, run, row, Taken(fence, owner, wake), "resume")
+            await started.ended()
+            return
+        await host.clock.sleep(HELD_RETRY_SECONDS)  # its last driver is just letting go of it, or has died doing so

@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
-from weakref import WeakKeyDictionary
 
+from tenuto.runs import live
 from tenuto.runs.driver import Continued, Driver
-from tenuto.runs.lease import Renewer, keeper_of
+from tenuto.runs.lease import Renewer
 from tenuto.runs.observe import Observer
 from tenuto.runs.output import RunOutput
 from tenuto.steps.run import Run
 from tenuto.store.owners import owner_id
 from tenuto.store.ports import RunRow, RunStore, Scope
-
-_supervisors: WeakKeyDictionary[asyncio.AbstractEventLoop, Supervisor]
 
 
 class Supervisor:
@@ -32,10 +30,10 @@ class Supervisor:
     @classmethod
     def current(cls) -> Supervisor:
         """The supervisor of the running event loop."""
-        loop = asyncio.get_running_loop()
-        supervisor = _supervisors.get(loop)
+        loop, known = asyncio.get_running_loop(), live.process.get().supervisors
+        supervisor = known.get(loop)
         if supervisor is None:
-            supervisor = _supervisors[loop] = cls()
+            supervisor = known[loop] = cls()
         return supervisor
 
     def new_owner(self) -> str:
@@ -59,7 +57,7 @@ class Supervisor:
         """Drive a run on that this process has claimed as `owner`."""
         follow = self._follower(run, store)
         return self._drive(
-            Driver(run, store, owner, continued=continued, wake=wake, renewer=keeper_of(store), follow=follow)
+            Driver(run, store, owner, continued=continued, wake=wake, renewer=_renewer_of(store), follow=follow)
         )
 
     @property
@@ -88,8 +86,10 @@ class Supervisor:
     def _follower(self, run: Run, store: RunStore) -> Callable[[RunOutput[Any], int], None]:
         def follow(output: RunOutput[Any], offset: int) -> None:
             row = RunRow(run_id=run.run_id, agent_id=run.definition.id, scope=Scope("run", run.run_id))
-            viewer = Observer(store, run.clock, row, offset=offset, bus=None, close_on_suspend=False, output=output)
-            self.own(viewer.follow(), f"viewer of {run.run_id}")
+            viewer = Observer(
+                store, run.clock, row, offset=offset, bus=None, close_on_suspend=False, output=output, own=self.own
+            )
+            output.fed_by(viewer)
 
         return follow
 
@@ -133,7 +133,8 @@ class Started:
 
 
 def _renewer(run: Run, store: RunStore) -> Renewer | None:
-    return keeper_of(store) if run.durable else None
+    return _renewer_of(store) if run.durable else None
 
 
-_supervisors = WeakKeyDictionary[Any, Supervisor]()
+def _renewer_of(store: RunStore) -> Renewer:
+    return live.process.get().renewer_of(store)

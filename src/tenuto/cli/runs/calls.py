@@ -40,15 +40,16 @@ class CallStory:
 
     def enter(self, calls: Iterable[CallPart]) -> None:
         """The model decided on `calls`."""
-        self._names.update((call.tool_call_id, call.tool_name) for call in calls)
+        for call in calls:
+            self._names[call.tool_call_id] = f"#{len(self._names) + 1} {call.tool_name}"
 
     def known(self, calls: tuple[CallPart, ...]) -> bool:
         """Whether these were told of before: then what was said with them was, too."""
         return any(call.tool_call_id in self._names for call in calls)
 
     def name(self, call_id: str) -> str:
-        """A call by its tool's name and its id."""
-        return f"{self._names.get(call_id, 'a tool')} [{call_id}]"
+        """A call by its number in the run and its tool's name."""
+        return self._names.get(call_id, call_id)
 
     def left(self) -> list[tuple[str, str]]:
         """Another driver takes over: the calls whose bodies the last one had entered, and what is to be said."""

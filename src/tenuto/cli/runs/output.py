@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct, to_builtins
 from rich.console import Console
 from rich.text import Text
 
 from tenuto.cli.screen import printable
+from tenuto.core.payloads import wire_name
 from tenuto.store.ports import RunStatus
 
 STYLES: Mapping[RunStatus, str] = {
@@ -50,6 +52,11 @@ def line(*parts: str | tuple[str, str]) -> None:
     text = Text.assemble(*((_BREAKS.sub(" ", printable(part)), style) for part, style in styled))
     text.rstrip()
     Console(highlight=False, soft_wrap=True).print(text)
+
+
+def wire(row: Struct) -> dict[str, Any]:
+    """A row of the store as plain values, its fields named as on the wire; what is inside a field keeps its names."""
+    return {wire_name(name): to_builtins(getattr(row, name)) for name in row.__struct_fields__}
 
 
 def as_json(value: Any) -> str:

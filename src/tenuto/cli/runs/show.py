@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Any
 
 from msgspec import Struct, to_builtins
 
 from tenuto.app import Tenuto
-from tenuto.cli.runs.output import STYLES, age, as_json, line, moment
+from tenuto.cli.runs.log import log_lines
+from tenuto.cli.runs.output import STYLES, age, as_json, line, moment, wire
 from tenuto.cli.runs.places import Place, known_run
 from tenuto.cli.runs.timeline import Entry, Known, timeline, tokens, usage_of
 from tenuto.cli.screen import brief
@@ -46,7 +46,7 @@ async def show_run(app: Tenuto, run_id: str, place: Place, *, events: bool, in_j
     print_run(shown, place, now=now)
     if events:
         line("")
-        for text in _log_lines(log):
+        for text in log_lines(log):
             line(text)
 
 
@@ -147,56 +147,11 @@ def pending_lines(call: PendingCall, place: Place) -> Iterator[str]:
         yield f"  {command} --data JSON {place.app_option}"
 
 
-def _log_lines(log: list[Event]) -> Iterator[str]:
-    """The log, a line for each event, or for each row of deltas of one part."""
-    for (kind, _), group in groupby(log, _group):
-        events = list(group)
-        first, last = events[0].index, events[-1].index
-        place = f"{first}" if first == last else f"{first}-{last}"
-        yield f"{place:<13}{kind:<22}{brief(_payload(events))}"
-
-
-def _group(event: Event) -> tuple[str, object]:
-    chunk = event.chunk
-    return chunk.type, _part(chunk) or event.index
-
-
-def _part(chunk: c.AnyChunk) -> str | None:
-    match chunk:
-        case c.TextDelta() | c.ReasoningDelta():
-            return chunk.payload.id
-        case c.ToolInputDelta():
-            return chunk.payload.tool_call_id
-        case _:
-            return None
-
-
-def _payload(events: list[Event]) -> str:
-    texts = [_delta(event.chunk) for event in events]
-    if all(text is not None for text in texts):
-        return as_text("".join(text or "" for text in texts), quoted=True)
-    chunk: dict[str, Any] = events[0].chunk.to_dict()
-    return as_text(chunk.get("payload", chunk.get("data", chunk.get("object"))))
-
-
-def _delta(chunk: c.AnyChunk) -> str | None:
-    match chunk:
-        case c.TextDelta() | c.ReasoningDelta():
-            return chunk.payload.text
-        case c.ToolInputDelta():
-            return chunk.payload.args_text_delta
-        case _:
-            return None
-
-
-# -- as JSON -----------------------------------------------------------------------------------------------------------
-
-
 def _plain(shown: Shown, log: list[Event], *, with_events: bool) -> dict[str, Any]:
     plain: dict[str, Any] = {
-        "run": to_builtins(shown.row),
+        "run": wire(shown.row),
         "abandoned": shown.abandoned,
-        "pending": to_builtins(shown.pending),
+        "pending": [wire(call) for call in shown.pending],
         "timeline": to_builtins(shown.entries),
         "records": to_builtins(shown.records),
     }

@@ -90,7 +90,7 @@ class _Story:
         self._asking: tuple[int, r.ModelStarted] | None = None  # place of its line, which its outcome completes
         self._seq = 0
 
-    def take(self, seq: int, record: r.AnyRecord) -> None:  # noqa: C901 - one row per record
+    def take(self, seq: int, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912 - one row per record
         """Add what `record` tells."""
         self._seq = seq
         match record:
@@ -101,13 +101,14 @@ class _Story:
             case r.Prepared():
                 self._add("asked", _asked(record))
             case r.ModelStarted():
-                self._left("its process ended before an answer was stored")
+                self._close("its process ended before an answer was stored")
                 self._asking = (len(self.entries), record)
                 self._add("model", f"{_name(record)}: no answer yet", at=self._known.asked_at.get(seq))
             case r.ModelEnded():
-                self._answered(record.said, f"{record.said.reason}, {tokens(record.said.usage)}")
+                self._answered(record.said)
             case r.ModelFailed():
-                self._answered(record.said, f"failed: {record.error.message}")
+                self._close(f"failed: {record.error.message}")
+                self._said(record.said)
             case r.Assessed():
                 for call_id, verdict in record.verdicts:
                     if verdict in _WAYS:
@@ -125,7 +126,7 @@ class _Story:
             case r.Parked():
                 self._add("parked", f"waits for {_count(record.call_ids)}; nothing is held")
             case r.Finalised():
-                self._left("it has no outcome")
+                self._close("it has no outcome")
                 error = f": {record.error.message}" if record.error else ""
                 self._add("end", f"{record.reason}{error}", at=record.at)
             case r.StepJudged() | r.Finished():
@@ -133,47 +134,39 @@ class _Story:
             case _:
                 assert_never(record)
 
-    def _answered(self, said: r.Said, outcome: str) -> None:
-        started = self._asking[1] if self._asking is not None else None
-        step = f"step {started.step}" if started is not None else "model"
-        self._close(f"{step if started is None else _name(started)}: {said.model}, {outcome}")
+    def _answered(self, said: r.Said) -> None:
+        self._close(f"{said.model}, {said.reason}, {tokens(said.usage)}")
         self._said(said)
         self._calls.enter(said.turn.calls)
         for call in said.turn.calls:
-            text = f"{signature(call.tool_name, call.args, call.raw_args)} [{call.tool_call_id}]"
-            self._add("call", text, call_id=call.tool_call_id)
+            given = signature(self._calls.name(call.tool_call_id), call.args, call.raw_args)
+            self._add("call", f"{given} [{call.tool_call_id}]", call_id=call.tool_call_id)
 
     def _said(self, said: r.Said) -> None:
         if said.turn.text.strip():
             self._add("said", said.turn.text)
 
     def _segment(self, record: r.SegmentStarted) -> None:
-        self._left("its process ended before an answer was stored")
+        self._close("its process ended before an answer was stored")
         for call_id, text in self._calls.left():
             self._add("tool", text, call_id=call_id)
         lost = f"; without {', '.join(record.degraded)}" if record.degraded else ""
-        why = "recovered: its process was gone" if record.cause == "recover" else "goes on after a decision"
+        why = "recovered: its process was gone" if record.cause == "recover" else "taken up again"
         self._add("segment", why + lost)
 
     def _aborted(self, record: r.AbortRequested) -> None:
-        self._left("cut short by the abort")
+        self._close("cut short by the abort")
         if record.said is not None and not self._calls.known(record.said.turn.calls):
             self._said(record.said)
         reason = self._known.abort_reason
         self._add("abort", "requested" + (f": {reason}" if reason else ""))
 
-    def _left(self, why: str) -> None:
-        """A model call that was begun has no outcome."""
+    def _close(self, outcome: str) -> None:
+        """Complete the line of the model call that is under way, if one is."""
         if self._asking is not None:
-            self._close(f"{_name(self._asking[1])}: {why}")
-
-    def _close(self, text: str) -> None:
-        if self._asking is None:
-            self._add("model", text)
-            return
-        place = self._asking[0]
-        self.entries[place] = replace(self.entries[place], text=text)
-        self._asking = None
+            place, started = self._asking
+            self.entries[place] = replace(self.entries[place], text=f"{_name(started)}: {outcome}")
+            self._asking = None
 
     def _add(self, kind: str, text: str, *, at: float | None = None, call_id: str | None = None) -> None:
         self.entries.append(Entry(self._seq, kind, text, at, call_id))
