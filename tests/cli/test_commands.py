@@ -1,6 +1,7 @@
 """The commands, run in this process on agents whose model is scripted."""
 
 import importlib
+import re
 import runpy
 import sys
 
@@ -215,6 +216,18 @@ def test_doctor_without_the_extra_warns(command, monkeypatch):
     result = command("doctor")
     assert result.exit_code == 0
     assert "pip install 'tenuto[local]'" in result.stdout
+
+
+@pytest.mark.usefixtures("_no_model")
+def test_doctor_looks_at_a_store(command, tmp_path):
+    result = command("doctor", "--store", "runs.db")
+    assert result.exit_code == 0
+    assert "runs.db is not there yet" in result.stdout
+    assert not (tmp_path / "runs.db").exists()
+    (tmp_path / "runs.db").write_text("This is something else altogether." * 100)
+    result = command("doctor", "--store", "runs.db")
+    assert result.exit_code == 1
+    assert re.search(r"^fail +store file", result.stdout, re.MULTILINE)
 
 
 def test_version(command):

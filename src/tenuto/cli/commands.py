@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -100,7 +101,11 @@ def _state(name: str) -> str:
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also look at the SQLite store in this file.")
+    ] = None,
+) -> None:
     """Look at the installation: what is there, what is missing, and how to get it."""
-    if not examine():
+    if not examine(store):
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from tenuto.models.local import KNOWN, find, local_model
 from tenuto.models.local.backend import INSTALL, installed, load_backend
 from tenuto.models.local.weights import cache_dir
 from tenuto.models.ports import Finish, ModelRequest, ModelSettings
+from tenuto.store.doctor import doctor_checks
 
 _PACKAGES = ("msgspec", "aiohttp", "pydantic", "typer", "rich")
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
@@ -40,18 +42,25 @@ class Check(Struct, frozen=True):
     remedy: str = ""
 
 
-def examine() -> bool:
-    """Make every check and show it as it is made; whether none failed."""
-    console, good = Console(highlight=False, soft_wrap=True), True
+def examine(store: Path | None = None) -> bool:
+    """Make every check, also of the store in a file if one is given, and show it as it is made; whether none failed."""
+    good = True
     for check in CHECKS:
         try:
             found = check()
         except Exception as error:  # noqa: BLE001 - a broken installation breaks anywhere
             found = Check(check.__name__.strip("_"), "fail", f"{type(error).__name__}: {error}", "reinstall tenuto")
-        line = Text.assemble((f"{found.status:<5}", _STYLES[found.status]), f"{found.name:<14}{found.said}")
-        console.print(line.append(f"  -> {found.remedy}") if found.remedy else line)
-        good = good and found.status != "fail"
+        good = _shown(found) and good
+    for each in () if store is None else doctor_checks(store):
+        good = _shown(Check(f"store {each.name}", each.state, each.text, each.remedy)) and good
     return good
+
+
+def _shown(found: Check) -> bool:
+    line = Text.assemble((f"{found.status:<5}", _STYLES[found.status]), f"{found.name:<18}{found.said}")
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(line.append(f"  -> {found.remedy}") if found.remedy else line)
+    return found.status != "fail"
 
 
 def version_of(package: str) -> str:

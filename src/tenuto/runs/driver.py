@@ -138,7 +138,7 @@ class Driver:
         task = asyncio.current_task()
         if self._renewer is None or not journal.kept or task is None:
             return None
-        return self._renewer.hold(journal.fence, lambda: _let_cancel(task))
+        return self._renewer.hold(journal.fence, lambda: _let_cancel(task), lambda: self.abort("requested"))
 
     async def _open(self) -> Journal:
         run, on = self.run, self._continued
@@ -283,9 +283,7 @@ class Driver:
             await prepare(self.run, journal)
         except Exception as given:  # noqa: BLE001 - the user's functions run in it
             error = _preparation_failed(given)
-            self.run.error = error
-            await journal.commit(chunks=[c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))])
-            await finalise(self.run, journal, m.Finalise("error"))
+            await self._fail(journal, error)
             await call_back(self.run.options.on_error, error, "on_error")
             self._not_prepared(error)
         else:
@@ -313,11 +311,15 @@ class Driver:
     async def _close_failed(self, journal: Journal, error: Exception) -> None:
         if journal.state.phase in {"closing", "done"}:
             raise error  # the end itself could not be written: it must not be followed by another one
-        self.run.error = error if isinstance(error, TenutoError) else _internal(error)
         _log.exception("Run %s failed outside its steps.", self.run.run_id)
-        await journal.commit(chunks=[c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))])
-        await finalise(self.run, journal, m.Finalise("error"))
+        await self._fail(journal, error if isinstance(error, TenutoError) else _internal(error))
         await self._steps(journal)
+
+    async def _fail(self, journal: Journal, error: TenutoError) -> None:
+        """Show the error in the commit that records it: whoever takes the run up then does not fail it once more."""
+        self.run.error = error
+        await finalise(self.run, journal, m.Finalise("error"))
+        await journal.commit(chunks=[c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))])
 
     async def _let_go(self, journal: Journal, held: Held | None) -> None:
         await journal.aclose()

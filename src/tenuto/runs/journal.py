@@ -106,8 +106,9 @@ class Journal:
         self._state = apply(self._state, record)
         absorb(self._run, record)
         self._records.append(record)
-        self._index(chunks, keep=self._kept)
-        self._hidden.extend(chunks)
+        if chunks:
+            self._index(chunks, keep=self._kept)
+            self._hidden.extend(chunks)
 
     async def commit(
         self,

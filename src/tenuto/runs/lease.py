@@ -1,4 +1,4 @@
-"""Keeps the leases of durable runs alive, from a thread of its own.
+"""Keeps the leases of durable runs alive, and looks for aborts posted to them, from a thread of its own.
 
 Invariant: renewal does not depend on the event loop that drives the run: a loop that is stalled for a while keeps its
 lease, one that is stalled for longer than `STALL_LIMIT` loses it, and a holder whom somebody replaced is told.
@@ -15,7 +15,7 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from tenuto.core.errors import StoreError
-from tenuto.store.ports import LEASE_SECONDS, Fence, RunStore
+from tenuto.store.ports import LEASE_SECONDS, AbortRequest, Fence, RunStore
 
 RENEW_SECONDS = LEASE_SECONDS / 3
 """How often a lease is renewed."""
@@ -33,10 +33,13 @@ _log = logging.getLogger("tenuto")
 class Held:
     """One lease that is kept alive; `fence` may be replaced by a newer one of the same scope."""
 
-    def __init__(self, fence: Fence, loop: asyncio.AbstractEventLoop, lost: Callable[[], None]) -> None:
+    def __init__(
+        self, fence: Fence, loop: asyncio.AbstractEventLoop, lost: Callable[[], None], abort: Callable[[], None]
+    ) -> None:
         self.fence: Fence = fence
         self.loop: asyncio.AbstractEventLoop = loop
         self.lost: Callable[[], None] = lost
+        self.abort: Callable[[], None] = abort
         self.beat: float = time.monotonic()
         self.renewed: float = self.beat
         self.warned: bool = False
@@ -45,8 +48,14 @@ class Held:
 class Renewer(Protocol):
     """Keeps leases alive."""
 
-    def hold(self, fence: Fence, lost: Callable[[], None]) -> Held:
-        """Renew `fence` until it is dropped; `lost` is called on the running loop when somebody else has the scope."""
+    def hold(self, fence: Fence, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
+        """Renew `fence` until it is dropped.
+
+        Args:
+            fence: Of the driver that calls.
+            lost: Called once, on the running loop, when somebody else has the scope.
+            abort: Called on the running loop when an abort of the run was posted, in whatever process.
+        """
         ...
 
     def drop(self, held: Held) -> None:
@@ -64,9 +73,9 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def hold(self, fence: Fence, lost: Callable[[], None]) -> Held:
+    def hold(self, fence: Fence, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
         """See `Renewer.hold`."""
-        held = Held(fence, asyncio.get_running_loop(), lost)
+        held = Held(fence, asyncio.get_running_loop(), lost, abort)
         with self._lock:
             self._held.add(held)
             if self._thread is None:
@@ -109,6 +118,16 @@ class LeaseKeeper:
             _log.warning("The event loop has been stalled for %.1f s; find the blocking call.", stalled)
         if now - held.renewed >= RENEW_SECONDS:
             await self._renew(held, now)
+        await self._look_for_abort(held)
+
+    async def _look_for_abort(self, held: Held) -> None:
+        """A driver looks at its own boundaries; a long model call has none."""
+        try:
+            posts = await self._store.posts(held.fence.scope.id)
+        except StoreError:
+            return  # renewing reports it
+        if any(isinstance(post, AbortRequest) for post in posts):
+            held.loop.call_soon_threadsafe(held.abort)
 
     async def _renew(self, held: Held, now: float) -> None:
         fence = held.fence

@@ -16,7 +16,7 @@ from tenuto.core import faults
 from tenuto.core.errors import RunError, StoreError
 from tenuto.core.payloads import Json
 from tenuto.machine.decisions import fold
-from tenuto.machine.records import AnyRecord, Decision, RunStarted
+from tenuto.machine.records import LOOP_VERSION, AnyRecord, Decision, RunStarted
 from tenuto.machine.state import PENDING
 from tenuto.runs import live
 from tenuto.runs.driver import Continued
@@ -232,7 +232,21 @@ async def _drive_on(host: Host, run: Run, row: RunRow, item: Decide, *, again: b
             return await _continue(host, run, row, Taken(fence, owner, wake))
         if (attached := await _attach(host, run, row, item, mine=not again)) is not None:
             return attached
+        if fence is None and (orphan := await _take_orphan(host, run, row, wake)) is not None:
+            return orphan
         await host.clock.sleep(HELD_RETRY_SECONDS)
+
+
+async def _take_orphan(host: Host, run: Run, row: RunRow, wake: Wake) -> Started | None:
+    """Go on with a run whose driver died before it had let go of it; None while it has one."""
+    owner = Supervisor.current().new_owner()
+    try:
+        fence = await host.store.claim(row.scope, owner, run=row, expect="running")
+    except StoreError as error:
+        if error.id != "RUN_STATUS_CHANGED":
+            raise
+        return None
+    return await _go_on(host, run, row, Taken(fence, owner, wake), "recover") if isinstance(fence, Fence) else None
 
 
 async def _attach(host: Host, run: Run, row: RunRow, item: Decide, *, mine: bool) -> Started | None:
@@ -282,6 +296,11 @@ async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
     if row.status != "running":
         message = f"Run {row.run_id!r} is {row.status}; there is nothing to recover."
         raise RunError(message, id="DURABLE_AGENT_RECOVER_NOT_RUNNING", category="USER")
+    if row.loop_version > LOOP_VERSION:
+        message = (
+            f"Run {row.run_id!r} was driven by a newer tenuto (loop {row.loop_version}); recover it with that one."
+        )
+        raise RunError(message, id="DURABLE_AGENT_RECOVER_NEWER_LOOP", category="USER")
     run = await _rebuilt(host, row)
     owner = Supervisor.current().new_owner()
     fence = await _claim_running(host, row, owner)

@@ -1,7 +1,7 @@
 """Retention: what is dropped of durable runs that are over, a batch of runs per transaction.
 
-Invariant: runs that are running are never touched, suspended ones only when asked by name, and neither are effects: a later run that asks for
-the same effect must find it. The last event, which says how the run ended, stays as long as its row.
+Invariant: runs that are running are never touched, suspended ones only when asked by name, and effects never: a later
+run that asks for the same effect must find it. The last event, which says how the run ended, stays as long as its row.
 """
 
 from __future__ import annotations
