@@ -1,0 +1,1 @@
+"""Two paid tool calls, the process killed right after the second effect, resumed: which effects were seen."""

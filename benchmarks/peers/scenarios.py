@@ -1,0 +1,228 @@
+"""What each contestant does and what is measured of it; runs inside the contestant's own environment.
+
+Invariant: only the standard library is imported here, so a figure holds nothing but the contestant. Warm-up is never
+in a figure. CPU is user and system time of this process, all threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Protocol
+
+SYSTEM = "You are terse."
+QUESTION = "hi"
+MAX_STEPS = 1_000
+
+OnText = Callable[[str], None]
+OnTool = Callable[[], None]
+
+
+class Client(Protocol):
+    """A contestant."""
+
+    async def start(self, base_url: str) -> None:
+        """Make what lives as long as a process: sessions, agents."""
+
+    async def stop(self) -> None:
+        """Close it."""
+
+    async def answer(self, model: str) -> str:
+        """Ask once and give the whole answer, in the way this contestant's users do."""
+
+    async def rounds(self, model: str, on_tool: OnTool) -> str:
+        """Answer with a tool `add(a: int, b: int)` that calls `on_tool`, until the model stops calling it."""
+
+    async def stream(self, model: str, on_text: OnText) -> None:
+        """Ask once and call `on_text` with each piece of the answer as it comes."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done; the small one only shows that everything works."""
+
+    chunks: int = 5_000
+    paced_chunks: int = 400
+    streams: int = 200
+    stream_chunks: int = 200
+    calls: int = 200
+    tool_runs: int = 20
+    long_rounds: int = 300
+
+
+SMALL = Size(chunks=50, paced_chunks=5, streams=3, stream_chunks=5, calls=2, tool_runs=1, long_rounds=12)
+_ROUNDS = 10
+_WARM_CHUNKS = 5
+
+
+class Counter:
+    """Counts the pieces of an answer."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+
+    def __call__(self, _: str) -> None:
+        self.pieces += 1
+
+    def expect(self, pieces: int) -> None:
+        if self.pieces != pieces:
+            message = f"{self.pieces} pieces of text arrived and not {pieces}"
+            raise AssertionError(message)
+        self.pieces = 0
+
+
+async def burst(client: Client, size: Size) -> float:
+    """One stream at full speed: CPU us per chunk."""
+    counter = Counter()
+    for _ in range(3):
+        await client.stream("burst-50", counter)
+    await client.stream(f"burst-{size.chunks}", counter)
+    counter.expect(150 + size.chunks)
+    times = 5
+    cpu = await _cpu(lambda: client.stream(f"burst-{size.chunks}", counter), times)
+    counter.expect(times * size.chunks)
+    return cpu / size.chunks
+
+
+async def paced(client: Client, size: Size) -> float:
+    """One stream, a chunk every 2 ms: CPU us per chunk."""
+    counter = Counter()
+    for _ in range(3):
+        await client.stream("burst-50", counter)
+    await client.stream("burst-20-2ms", counter)
+    cpu = await _cpu(lambda: client.stream(f"burst-{size.paced_chunks}-2ms", counter), 2)
+    counter.expect(170 + 2 * size.paced_chunks)
+    return cpu / size.paced_chunks
+
+
+async def paced_many(client: Client, size: Size) -> float:
+    """Many streams, a chunk every 2 ms in each: CPU us per chunk."""
+    return await _many(client, size, "-2ms")
+
+
+async def many(client: Client, size: Size) -> float:
+    """Many streams at full speed: CPU us per chunk."""
+    return await _many(client, size, "")
+
+
+async def _many(client: Client, size: Size, pace: str) -> float:
+    counter = Counter()
+
+    async def all_streams(chunks: int) -> None:
+        model = f"burst-{chunks}{pace}"
+        await asyncio.gather(*[client.stream(model, counter) for _ in range(size.streams)])
+
+    for _ in range(2):
+        await all_streams(_WARM_CHUNKS)  # opens the connections
+    counter.expect(2 * size.streams * _WARM_CHUNKS)
+    cpu = await _cpu(lambda: all_streams(size.stream_chunks), 1)
+    counter.expect(size.streams * size.stream_chunks)
+    return cpu / (size.streams * size.stream_chunks)
+
+
+async def call(client: Client, size: Size) -> float:
+    """One short answer: CPU us per call."""
+    for _ in range(20):
+        _not_empty(await client.answer("burst-4"))
+    return await _cpu(lambda: client.answer("burst-4"), size.calls)
+
+
+async def tool_round(client: Client, size: Size) -> float:
+    """Ten rounds of one tool call, then an answer: CPU us per model call."""
+    ran: list[int] = []
+    model = f"rounds-{_ROUNDS}"
+
+    async def run() -> None:
+        ran.clear()
+        _not_empty(await client.rounds(model, lambda: ran.append(1)))
+        _expect_rounds(ran, _ROUNDS)
+
+    for _ in range(3):
+        await run()
+    return await _cpu(run, size.tool_runs) / (_ROUNDS + 1)
+
+
+async def long_run(client: Client, size: Size) -> tuple[float, float]:
+    """One run of many tool rounds: CPU us per round around the tenth, and in the last ten."""
+    await client.rounds(f"rounds-{_ROUNDS}", lambda: None)
+    marks: list[int] = []
+    gc.collect()
+    await client.rounds(f"rounds-{size.long_rounds}", lambda: marks.append(time.process_time_ns()))
+    _expect_rounds(marks, size.long_rounds)
+    spent = [(after - before) / 1_000 for before, after in pairwise(marks)]
+    return median(spent[5:15]), median(spent[-10:])
+
+
+async def _cpu(work: Callable[[], Awaitable[object]], times: int) -> float:
+    """CPU us of one `work()`, on average over `times`."""
+    gc.collect()
+    before = time.process_time_ns()
+    for _ in range(times):
+        await work()
+    return (time.process_time_ns() - before) / 1_000 / times
+
+
+def _not_empty(answer: str) -> None:
+    if not answer:
+        message = "the answer is empty"
+        raise AssertionError(message)
+
+
+def _expect_rounds(ran: Sequence[int], rounds: int) -> None:
+    if len(ran) != rounds:
+        message = f"the tool ran {len(ran)} times and not {rounds}"
+        raise AssertionError(message)
+
+
+SCENARIOS: dict[str, Callable[[Client, Size], Awaitable[float | tuple[float, float]]]] = {
+    "burst": burst,
+    "paced": paced,
+    "paced-many": paced_many,
+    "call": call,
+    "tool-round": tool_round,
+    "long-run": long_run,
+    "many": many,
+}
+
+
+def main(client: Client) -> None:
+    """Run one scenario and print its figures as a JSON list in the last line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scenario", choices=list(SCENARIOS))
+    parser.add_argument("base_url")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--profile", help="write cProfile's statistics to this file")
+    given = parser.parse_args()
+
+    async def run() -> float | tuple[float, float]:
+        await client.start(given.base_url)
+        try:
+            return await SCENARIOS[given.scenario](client, SMALL if given.small else Size())
+        finally:
+            await client.stop()
+
+    found = _profiled(run, given.profile) if given.profile else asyncio.run(run())
+    print(json.dumps(found if isinstance(found, tuple) else [found]))
+    sys.stdout.flush()
+    os._exit(0)  # what a contestant does at exit is not in a figure, and must not hold up the next one
+
+
+def _profiled(run: Callable[[], Awaitable[float | tuple[float, float]]], path: str) -> float | tuple[float, float]:
+    import cProfile
+
+    profile = cProfile.Profile()
+    profile.enable()
+    try:
+        return asyncio.run(run())  # type: ignore[arg-type]
+    finally:
+        profile.disable()
+        profile.dump_stats(path)

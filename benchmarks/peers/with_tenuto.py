@@ -1,0 +1,53 @@
+"""tenuto as its users write it."""
+
+from __future__ import annotations
+
+from scenarios import MAX_STEPS, QUESTION, SYSTEM, OnText, OnTool, main
+
+from tenuto import Agent, tool
+
+
+class WithTenuto:
+    async def start(self, base_url: str) -> None:
+        self._url = base_url
+        self._agents: dict[str, Agent] = {}
+        self._on_tool: OnTool = lambda: None
+
+    async def stop(self) -> None:
+        """The end of the loop closes what was opened."""
+
+    async def answer(self, model: str) -> str:
+        return (await self._agent(model).generate(QUESTION)).text
+
+    async def rounds(self, model: str, on_tool: OnTool) -> str:
+        self._on_tool = on_tool
+        return (await self._agent(model).generate(QUESTION, max_steps=MAX_STEPS)).text
+
+    async def stream(self, model: str, on_text: OnText) -> None:
+        async with self._agent(model).stream(QUESTION) as output:
+            async for text in output.text_stream:
+                on_text(text)
+
+    def _agent(self, model: str) -> Agent:
+        known = self._agents.get(model)
+        if known is None:
+            known = self._agents[model] = self._new_agent(model)
+        return known
+
+    def _new_agent(self, model: str) -> Agent:
+        @tool
+        async def add(a: int, b: int) -> str:
+            """Add two numbers."""
+            self._on_tool()
+            return str(a + b)
+
+        return Agent(
+            id="bench",
+            instructions=SYSTEM,
+            model={"id": f"fake/{model}", "url": self._url, "api_key": "x"},
+            tools=[add] if model.startswith("rounds") else [],
+        )
+
+
+if __name__ == "__main__":
+    main(WithTenuto())

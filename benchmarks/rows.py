@@ -1,0 +1,165 @@
+"""What is measured and the bar that each figure has to meet.
+
+Invariant: a bar is about a ratio of figures that were measured in turn in one repetition, so a slow or busy machine
+moves both sides; nothing here is asserted by a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+TENUTO, FLOOR, OPENAI, AGNO = "tenuto", "floor", "openai", "agno"
+
+Figures = tuple[float, ...]
+Repetition = Mapping[str, Figures]
+"""What each contestant that came to an end gave in one repetition, by name."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A limit on a ratio.
+
+    Attributes:
+        says: The bar in words.
+        ratio: What is compared with it.
+        limit: The largest good ratio, or the smallest with `at_least`.
+        against: The contestants it needs besides tenuto.
+    """
+
+    says: str
+    ratio: Callable[[Repetition], float]
+    limit: float
+    against: tuple[str, ...]
+    at_least: bool = False
+
+    def verdict(self, repetitions: Sequence[Repetition]) -> Verdict:
+        """Compare the median of all repetitions in which everyone needed came to an end."""
+        needed = {TENUTO, *self.against}
+        ratios = [self.ratio(each) for each in repetitions if needed <= each.keys()]
+        if not ratios:
+            ran = {name for each in repetitions for name in each}
+            return Verdict(None, f"not measured: no {', '.join(sorted(needed - ran)) or 'common repetition'}")
+        found = median(ratios)
+        met = found >= self.limit if self.at_least else found <= self.limit
+        return Verdict((found, min(ratios), max(ratios)), "met" if met else "missed")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The median ratio, the smallest and the largest one; None when there was nothing to compare."""
+
+    ratios: tuple[float, float, float] | None
+    word: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that is measured.
+
+    Attributes:
+        name: For `--row`.
+        what: For people.
+        unit: Of the first figure.
+        bars: What it is held to.
+        contestants: Who takes part.
+        rare: Contestants that are measured in the first repetitions only, because they take long.
+    """
+
+    name: str
+    what: str
+    unit: str
+    bars: tuple[Bar, ...]
+    contestants: tuple[str, ...] = (TENUTO, FLOOR, OPENAI, AGNO)
+    rare: tuple[str, ...] = ()
+
+
+RARE_REPETITIONS = 2
+
+
+def _to(other: str) -> Callable[[Repetition], float]:
+    return lambda found: found[TENUTO][0] / found[other][0]
+
+
+def _of(other: str) -> Callable[[Repetition], float]:
+    return lambda found: found[other][0] / found[TENUTO][0]
+
+
+def _added(found: Repetition) -> float:
+    """What tenuto adds to the floor, of what the `openai` package adds."""
+    floor = found[FLOOR][0]
+    return (found[TENUTO][0] - floor) / (found[OPENAI][0] - floor)
+
+
+def _growth(found: Repetition) -> float:
+    early, late = found[TENUTO]
+    return late / early
+
+
+def _heavy(found: Repetition) -> float:
+    return found[TENUTO][1]
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "burst",
+        "5,000 chunks at full speed, one reader",
+        "CPU µs per chunk",
+        (
+            Bar("at most 3x the floor", _to(FLOOR), 3, (FLOOR,)),
+            Bar("at most 1/10 of `openai`", _to(OPENAI), 1 / 10, (OPENAI,)),
+        ),
+    ),
+    Row(
+        "paced",
+        "one chunk every 2 ms, 1 stream",
+        "CPU µs per chunk",
+        (Bar("at most 1.3x the floor", _to(FLOOR), 1.3, (FLOOR,)),),
+    ),
+    Row(
+        "paced-many",
+        "one chunk every 2 ms, 200 streams",
+        "CPU µs per chunk",
+        (Bar("at most 2x the floor", _to(FLOOR), 2, (FLOOR,)),),
+        rare=(OPENAI, AGNO),
+    ),
+    Row(
+        "call",
+        "`generate`, one call",
+        "CPU µs per call",
+        (Bar("adds at most 1/5 of what `openai` adds", _added, 1 / 5, (FLOOR, OPENAI)),),
+    ),
+    Row(
+        "tool-round",
+        "ten rounds of one tool call",
+        "CPU µs per model call",
+        (Bar("adds at most 1/8 of what `openai` adds", _added, 1 / 8, (FLOOR, OPENAI)),),
+    ),
+    Row(
+        "long-run",
+        "one run of 300 tool rounds",
+        "CPU µs per round at 10, at 300",
+        (Bar("at 300 at most 1.5x of at 10", _growth, 1.5, ()),),
+        rare=(OPENAI, AGNO),
+    ),
+    Row(
+        "many",
+        "200 streams of 200 chunks at once",
+        "CPU µs per chunk",
+        (
+            Bar("at least 1/5 of the floor's chunks per CPU second", _of(FLOOR), 1 / 5, (FLOOR,), at_least=True),
+            Bar("at least 8x those of `openai`", _of(OPENAI), 8, (OPENAI,), at_least=True),
+        ),
+    ),
+    Row(
+        "import",
+        "`from tenuto import Agent, tool`; floor: `import asyncio, msgspec`",
+        "wall ms, heavy packages loaded",
+        (
+            Bar("at most 1.8x the floor", _to(FLOOR), 1.8, (FLOOR,)),
+            Bar("loads no pydantic, aiohttp, sqlite3, opentelemetry, typer", _heavy, 0, ()),
+        ),
+        rare=(OPENAI, AGNO),
+    ),
+)

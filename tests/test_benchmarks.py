@@ -1,0 +1,102 @@
+"""That the benchmarks run, not what they measure: a time is never asserted."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measure import Field, measure, provider
+from benchmarks.report import BEGIN, END, section, table, written
+from benchmarks.rows import AGNO, FLOOR, OPENAI, ROWS, TENUTO, Bar
+
+ROOT = Path(__file__).resolve().parent.parent
+BY_NAME = {row.name: row for row in ROWS}
+
+
+def double(found):
+    return found[TENUTO][0] / found[FLOOR][0]
+
+
+@pytest.mark.slow
+def test_a_tiny_scenario_of_each_kind_runs():
+    said = []
+    field = Field([TENUTO, FLOOR], said.append)
+    field.absent |= {OPENAI: "not asked", AGNO: "not asked"}
+    with provider() as base_url:
+        for name in ("burst", "paced-many", "call", "long-run"):
+            (found,) = measure(BY_NAME[name], field, base_url, 1, said.append, small=True)
+            assert found.keys() == {TENUTO, FLOOR}, said
+            assert all(figure > 0 for figures in found.values() for figure in figures)
+
+
+@pytest.mark.slow
+def test_a_contestant_that_fails_is_named_and_left_out():
+    said = []
+    field = Field([TENUTO, FLOOR], said.append)
+    field.absent |= {OPENAI: "not asked", AGNO: "not asked"}
+    (found,) = measure(BY_NAME["call"], field, "http://127.0.0.1:9/v1", 1, said.append, small=True)
+    assert not found
+    assert "call failed" in field.absent[TENUTO]
+    assert any(line.startswith("floor is missing") for line in said)
+
+
+@pytest.mark.slow
+def test_the_command_line_knows_its_rows():
+    command = [sys.executable, "-m", "benchmarks", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
+    assert all(row.name in done.stdout for row in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("bar", "word"),
+    [
+        (Bar("", double, 2.0, (FLOOR,)), "met"),
+        (Bar("", double, 1.9, (FLOOR,)), "missed"),
+        (Bar("", double, 2.0, (FLOOR,), at_least=True), "met"),
+        (Bar("", double, 2.1, (FLOOR,), at_least=True), "missed"),
+        (Bar("", double, 2.0, (FLOOR, OPENAI)), "not measured: no openai"),
+    ],
+)
+def test_a_verdict_is_that_of_the_median_ratio(bar, word):
+    repetitions = [{TENUTO: (ratio * 10,), FLOOR: (10.0,)} for ratio in (2.0, 1.0, 30.0)]
+    assert bar.verdict(repetitions).word == word
+
+
+def test_the_added_cost_is_a_share_of_what_the_package_adds():
+    (bar,) = BY_NAME["call"].bars
+    verdict = bar.verdict([{TENUTO: (300.0,), FLOOR: (100.0,), OPENAI: (1_100.0,)}])
+    assert verdict.ratios == (0.2, 0.2, 0.2)
+
+
+def test_the_table_has_a_line_for_each_bar():
+    repetitions = [{TENUTO: (4.0,), FLOOR: (2.0,), OPENAI: (100.0,)}, {TENUTO: (6.0,), FLOOR: (2.0,)}]
+    head, rule, first, second = table([(BY_NAME["burst"], repetitions)]).splitlines()
+    assert len({len(line) for line in (head, rule, first, second)}) == 1
+    assert [cell.strip() for cell in first.split("|")][3:-1] == [
+        "5", "2", "100", "none", "at most 3x the floor", "2.5 (2 to 3)", "met",
+    ]  # fmt: skip
+    assert second.split("|")[-2].strip() == "met"
+
+
+def test_only_what_is_between_the_markers_is_written():
+    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    text = section([], ["a fact"], {AGNO: "no network"}, "make bench")
+    found = written(page, text)
+    assert found.startswith(f"before\n{BEGIN}\n")
+    assert found.endswith(f"{END}\nafter\n")
+    assert "old" not in found
+    assert "- missing: agno (no network)" in found
+    with pytest.raises(ValueError, match="no lines"):
+        written("a page without markers", text)
+
+
+def test_the_pins_of_a_peer_name_no_host():
+    for pins in (ROOT / "benchmarks" / "peers").glob("*.txt"):
+        text = pins.read_text(encoding="utf-8")
+        assert f"{pins.stem}==" in text
+        assert "://" not in text
+
+
+def test_the_rows_have_names_of_their_own():
+    assert len(BY_NAME) == len(ROWS)
