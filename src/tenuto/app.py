@@ -96,7 +96,8 @@ class Tenuto:
     async def start(self) -> None:
         """Begin background work: with `recovery="auto"`, take up what other processes left."""
         if self.recovery == "auto" and self._sweeping is None:
-            policy = RecoveryPolicy(self.store, self._clock, LOOP_VERSION, self._recover)
+            mine = frozenset(agent.id for agent in self._agents.values() if isinstance(agent, DurableAgent))
+            policy = RecoveryPolicy(self.store, self._clock, LOOP_VERSION, mine, self._recover)
             self._sweeping = Supervisor.current().own(sweep(policy), "recovery")
 
     async def aclose(self) -> None:

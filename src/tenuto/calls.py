@@ -19,17 +19,18 @@ from typing_extensions import TypeVar
 from tenuto.bus.ports import PubSub
 from tenuto.core.abort import AbortSignal
 from tenuto.core.clock import Clock
-from tenuto.core.errors import ConfigurationError
+from tenuto.core.errors import ConfigurationError, TenutoError
 from tenuto.core.ids import IdSource
 from tenuto.core.payloads import Json
 from tenuto.core.request_context import RequestContext, as_request_context
+from tenuto.machine.records import RunStarted
 from tenuto.messages.input import Messages
 from tenuto.options import build_options, merge, normalise
 from tenuto.persisted import persist, restore
 from tenuto.runs import live
 from tenuto.runs.observe import topic_of
 from tenuto.runs.output import RunOutput
-from tenuto.runs.replay import Host
+from tenuto.runs.replay import Host, Restored
 from tenuto.runs.segments import Answer, answer_call
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.steps.callbacks import resolve
@@ -99,6 +100,10 @@ class Setup(Struct, frozen=True):
     durable: bool = False
     wake: Callable[[str, int], None] | None = None
     changed: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        """The id alone; see `Definition`."""
+        return f"Setup({self.definition.id!r})"
 
     def bound(self) -> Setup:
         """With what the agent's app gives it."""
@@ -188,6 +193,9 @@ class Call:
         except asyncio.CancelledError:
             await cancelled(started)
             raise
+        except TenutoError:
+            await started.ended()
+            raise
         return started
 
     async def begin(self) -> Started:
@@ -210,7 +218,8 @@ class Call:
         if callable(setup.defaults):
             self._merged = merge(normalise(await resolve(setup.defaults, context) or {}), self._given)
             self._options = build_options(self._merged)
-        kept, degraded = _persisted(self._merged, refuse=setup.durable)
+        kept, fragile = _persisted(self._merged, refuse=setup.durable)
+        lost = [f"request_context.{key}" for key in context.keys() - context.to_json().keys()]
         return Run(
             run_id=self._merged.get("run_id") or setup.ids.new("run"),
             message_id=setup.ids.new("msg"),
@@ -220,10 +229,10 @@ class Call:
             request_context=context,
             clock=setup.clock,
             ids=setup.ids,
-            asked=self._merged,
+            asked=self._merged if self._deps is UNSET else {**self._merged, "deps": self._deps},
             persisted=kept,
             call_deps=UNSET if "deps" in (setup.changed or ()) else self._deps,
-            degraded=degraded,
+            fragile=(*fragile, *sorted(lost), *_fragile_deps(setup, self._deps)),
             durable=setup.durable,
             values=values,
         )
@@ -258,12 +267,19 @@ class Resumption:
 
 def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
     """What the agent of `setup` brings to a run that goes on, with the options `given` to this segment."""
+    again = {**given, "deps": deps} if deps is not UNSET else given
 
-    def options(run_id: str, kept: Json) -> tuple[Options, tuple[str, ...]]:
-        asked = live.asked_of(run_id)
-        below, missing = (dict(asked), ()) if asked is not None else restore(kept)
-        merged = merge(below, given)
-        return _without(build_options(merged), setup.changed), missing
+    def options(begun: RunStarted) -> Restored:
+        asked = live.asked_of(begun.run_id)
+        if asked is not None:
+            merged = merge(asked, again)
+            if "deps" in (setup.changed or ()):
+                merged.pop("deps", None)
+            return Restored(_without(build_options(merged), setup.changed), merged)
+        below, missing = restore(begun.options)
+        lost = dict.fromkeys((*begun.degraded, *missing))
+        degraded = tuple(name for name in lost if name not in again)
+        return Restored(_without(build_options(merge(below, again)), setup.changed), None, degraded)
 
     return Host(
         definition=setup.definition,
@@ -285,10 +301,28 @@ async def cancelled(started: Started) -> None:
 
 def _persisted(merged: Mapping[str, Any], *, refuse: bool) -> tuple[Json, tuple[str, ...]]:
     """The persisted form; of a plain run, which may never need it, a credential is left out instead of refused."""
-    if not refuse and not isinstance(merged.get("model"), str):
-        merged = {name: value for name, value in merged.items() if name != "model"}
-    kept, degraded = persist(merged)
-    return kept, degraded if refuse else ()
+    given = merged.get("model")
+    if refuse or given is None or isinstance(given, str):
+        return persist(merged)
+    kept, fragile = persist({name: value for name, value in merged.items() if name != "model"})
+    return kept, (*fragile, "model")
+
+
+def _fragile_deps(setup: Setup, given: Any) -> tuple[str, ...]:
+    """Live objects given to a call are gone in another process, which takes the agent's.
+
+    Raises:
+        ConfigurationError: `DURABLE_OPTION_REFUSED`: a durable run's agent has none.
+    """
+    if given is UNSET:
+        return ()
+    if setup.durable and setup.definition.deps is UNSET:
+        message = (
+            f"deps= of this call cannot be built again in another process, and agent {setup.definition.id!r} has no "
+            "deps= of its own; give the agent a function that builds them."
+        )
+        raise ConfigurationError(message, id="DURABLE_OPTION_REFUSED")
+    return ("deps",)
 
 
 def _without(options: Options, changed: Mapping[str, Any] | None) -> Options:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from tenuto.core.credentials import has_credential, is_credential
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.payloads import Json
 from tenuto.models.ports import NamedTool
@@ -35,8 +36,6 @@ LOCAL = (
 
 SPECIAL = ("tool_choice", "model_settings", "stop_when", "require_tool_approval", "model")
 """Have a persisted form of their own, below."""
-
-_SECRET = ("key", "token", "secret", "auth", "password", "signature")
 
 
 def persist(options: Mapping[str, Any]) -> tuple[Json, tuple[str, ...]]:
@@ -86,12 +85,6 @@ def _keep_settings(settings: Mapping[str, Any], kept: dict[str, Any], degraded: 
     kept["model_settings"] = {**plain, "headers": safe} if safe else plain
 
 
-def is_credential(header: str) -> bool:
-    """Whether a header of this name may carry a credential."""
-    name = header.lower()
-    return name in {"authorization", "cookie"} or name.startswith("proxy-") or any(word in name for word in _SECRET)
-
-
 def _keep_conditions(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
     conditions = list(cast("Any", given)) if isinstance(given, (list, tuple)) else [given]
     names = [name_of(condition) for condition in conditions]
@@ -116,10 +109,11 @@ def _keep_model(model: Any, kept: dict[str, Any], degraded: list[str]) -> None:
         return
     record = cast("Mapping[str, Any]", model)
     headers: Mapping[str, str] = record.get("headers") or {}
-    if record.get("api_key") or record.get("apiKey") or any(is_credential(name) for name in headers):
+    secret = record.get("api_key") or record.get("apiKey") or has_credential(str(record.get("url") or ""))
+    if secret or any(is_credential(name) for name in headers):
         message = (
-            "A model record with a key or a credential header cannot be stored with a durable run; give the record to "
-            "the agent, or set the provider's key variable."
+            "A model record with a key, a credential header or a URL with a user or a query cannot be stored with a "
+            "durable run; give the record to the agent, or set the provider's key variable."
         )
         raise ConfigurationError(message, id="DURABLE_OPTION_REFUSED")
     kept["model"] = dict(record)

@@ -213,6 +213,6 @@ async def test_a_waiting_reader_that_is_dropped_is_forgotten():
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert stream._waiters == []
+    assert not stream._waiters
     gate.open()
     await stream.consume_stream()

@@ -765,6 +765,26 @@ class Recovering:
         clock.advance(LONG)
         assert await store.recoverable() == []
 
+    async def test_a_suspended_run_is_for_the_sweep_when_its_answer_was_not_taken(self, store):
+        fence = await started(store)
+        await store.commit(fence, Write(run_id="r1", pending=(pending(),), status="suspended"))
+        await store.release(fence)
+        assert await store.recoverable() == []
+        await store.post(decide())
+        assert [(each.run_id, each.status) for each in await store.recoverable()] == [("r1", "suspended")]
+        fence = taken(await store.claim(THREAD, "o2", run=row(), expect="suspended"))
+        await store.commit(fence, Write(run_id="r1", pending=(pending(closed=True),), status="suspended"))
+        await store.release(fence)
+        assert await store.recoverable() == []
+
+    async def test_a_suspended_run_is_for_the_sweep_when_its_abort_was_not_heard(self, store):
+        fence = await started(store)
+        await store.commit(fence, Write(run_id="r1", pending=(pending(),), status="suspended"))
+        await store.post(AbortRequest(run_id="r1"))
+        assert await store.recoverable() == []
+        await store.release(fence)
+        assert [each.run_id for each in await store.recoverable()] == ["r1"]
+
     async def test_a_child_is_its_parent_s_to_recover(self, store, clock):
         child = replace(row("r2", Scope("run", "r2")), parent_id="r1", root_id="r1")
         await started(store, row("r1", Scope("run", "r1")))

@@ -10,5 +10,7 @@ __all__ = ["main"]
 def main() -> None:
     """The entry point `tenuto`; exits the process."""
     from tenuto.cli.commands import app
+    from tenuto.cli.screen import accept_any_text
 
+    accept_any_text()
     app(prog_name="tenuto")

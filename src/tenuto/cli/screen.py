@@ -5,6 +5,8 @@ Invariant: nothing a model or a tool wrote can control the terminal.
 
 from __future__ import annotations
 
+import errno
+import io
 import re
 import sys
 from collections.abc import Generator
@@ -42,12 +44,24 @@ def brief(text: str) -> str:
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
+def accept_any_text() -> None:
+    """Let stdout and stderr show `?` for a character that their encoding does not have, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
 @contextmanager
 def failures() -> Generator[None]:
-    """Turn an error of the library into one line and exit code 1, and Ctrl-C into exit code 130."""
+    """Turn an error of the library or the system into one line and exit code 1, and Ctrl-C into exit code 130."""
     try:
         yield
     except TenutoError as error:
+        failed(str(error))
+        raise typer.Exit(1) from None
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader of our output has left; click ends quietly
         failed(str(error))
         raise typer.Exit(1) from None
     except KeyboardInterrupt:

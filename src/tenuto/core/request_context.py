@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import msgspec
 
+from tenuto.core.credentials import AUTH_TOKEN
+
 Init = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
@@ -72,9 +74,11 @@ class RequestContext:
         return dict(self._values)
 
     def to_json(self) -> dict[str, Any]:
-        """The entries that JSON can hold, as JSON values; the others (functions, cycles, open files) are left out."""
+        """The entries as JSON values, without the auth token and what JSON cannot hold (functions, cycles, files)."""
         found: dict[str, Any] = {}
         for key, value in list(self._values.items()):  # a tool in a thread may write meanwhile
+            if key == AUTH_TOKEN:
+                continue
             try:
                 found[key] = msgspec.json.decode(msgspec.json.encode(value))
             except (TypeError, ValueError, RecursionError, OverflowError):

@@ -1,7 +1,7 @@
 """What a caller may pass as messages, read once, with errors that name the place and the form expected.
 
 Invariant: caller-given ids stay; every message gets an id and a time; a tool message's results end up in the
-assistant message that made the calls.
+assistant message that made the calls. Text that UTF-8 cannot hold (a lone surrogate) is mended, as in tool results.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tenuto.core.errors import ConfigurationError
 from tenuto.core.ids import IdSource
 from tenuto.core.payloads import wire_name
 from tenuto.messages import stored as s
+from tenuto.messages.bounded import valid_text
 from tenuto.messages.turns import ProviderOptions, SystemTurn
 
 MessageInput = str | Mapping[str, Any] | s.Message
@@ -52,9 +53,9 @@ def _system_turn(given: str | Mapping[str, Any] | SystemTurn) -> SystemTurn:
         case SystemTurn():
             return given
         case str():
-            return SystemTurn(given)
+            return SystemTurn(valid_text(given))
         case {"role": "system", "content": str(text)}:
-            return SystemTurn(text, cast("ProviderOptions | None", _either(given, "provider_options")))
+            return SystemTurn(valid_text(text), cast("ProviderOptions | None", _either(given, "provider_options")))
         case _:
             message = f"Instructions are text or {{'role': 'system', 'content': text}}, not {_shown(given)}."
             raise TypeError(message)
@@ -92,7 +93,7 @@ class MessageReader:
             case s.Message():
                 return item
             case str():
-                return self._new("user", (s.TextPart(item),))
+                return self._new("user", (s.TextPart(valid_text(item)),))
             case {"role": str(), "content": {"parts": list() | tuple()}}:
                 return _stored(item, place)
             case {"role": "user" | "assistant" | "system" as role, "content": content}:
@@ -124,7 +125,7 @@ def _stored(item: Mapping[str, Any], place: int) -> s.Message:
 
 def _parts(role: str, content: object, place: int) -> Iterable[s.MessagePart]:
     if isinstance(content, str):
-        yield s.TextPart(content)
+        yield s.TextPart(valid_text(content))
         return
     if not isinstance(content, (list, tuple)):
         raise _not_a_message(content, place)
@@ -135,11 +136,12 @@ def _parts(role: str, content: object, place: int) -> Iterable[s.MessagePart]:
 def _part(role: str, part: object, place: int) -> s.MessagePart:
     match part:
         case str():
-            return s.TextPart(part)
+            return s.TextPart(valid_text(part))
         case {"type": "text", "text": str(text)}:
-            return s.TextPart(text)
+            return s.TextPart(valid_text(text))
         case {"type": "reasoning", "text": str(text)}:
-            return s.ReasoningPart(text, (s.ReasoningDetail("text", text),))
+            plain = valid_text(text)
+            return s.ReasoningPart(plain, (s.ReasoningDetail("text", plain),))
         case {"type": "image"}:
             return _file(
                 _either(part, "image"), _either(part, "mime_type") or _either(part, "media_type") or "image/png", None

@@ -11,9 +11,11 @@ from typing import Any, cast
 
 import msgspec
 
+from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError, ModelHTTPError
 
 LIMIT = 600
+_WORD = 200
 _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _STATUS_WORDS: tuple[tuple[str, int], ...] = (
     ("insufficient_quota", 429),
@@ -48,12 +50,11 @@ class ProviderError(msgspec.Struct, frozen=True):
     type: str | None = None
 
 
-def redact(text: str, secrets: Iterable[str]) -> str:
-    """`text` without the secrets that went into the request."""
-    for secret in secrets:
-        if len(secret) >= 4:
-            text = text.replace(secret, "[secret]")
-    return text
+def without_secrets(error: ProviderError, secrets: Iterable[str]) -> ProviderError:
+    """The same, without the secrets that went into the request; only then it may be cut to length."""
+    known = tuple(secrets)
+    code, kind = (None if text is None else bounded(redact(text, known), _WORD) for text in (error.code, error.type))
+    return ProviderError(redact(error.message, known), code, kind)
 
 
 def bounded(text: str, limit: int = LIMIT) -> str:
@@ -119,8 +120,9 @@ def is_retryable(status: int | None, error: ProviderError) -> bool:
 def in_band(provider: str, error: ProviderError, secrets: Iterable[str] = ()) -> ModelError:
     """The error for an error event inside a stream that began with 200."""
     status = status_of(error)
+    error = without_secrets(error, secrets)
     return ModelError(
-        f"{provider} failed in the middle of the answer: {redact(bounded(error.message), secrets)}",
+        f"{provider} failed in the middle of the answer: {bounded(error.message)}",
         provider=provider,
         code=error.code,
         type=error.type,
@@ -133,17 +135,18 @@ def from_response(
     provider: str, status: int, headers: Mapping[str, str], body: bytes, secrets: Iterable[str] = ()
 ) -> ModelHTTPError:
     """The error for an HTTP error status; `headers` have lower-case names."""
-    error = _read_body(body)
+    known = tuple(secrets)
+    error = without_secrets(_read_body(body), known)
     should = headers.get("x-should-retry")
     retryable = is_retryable(status, error) if should is None else should == "true"
     return ModelHTTPError(
-        f"{provider} answered {status}: {redact(bounded(error.message), secrets)}",
+        f"{provider} answered {status}: {bounded(error.message)}",
         provider=provider,
         code=error.code,
         type=error.type,
         status=status,
         retryable=retryable,
-        request_id=request_id(headers),
+        request_id=redact(request_id(headers) or "", known) or None,
         retry_after=retry_after(headers),
     )
 

@@ -114,6 +114,13 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     reasoning: str | None = None
     headers: Mapping[str, str] | None = None
 
+    def __repr__(self) -> str:
+        """What is set, and of the headers the names alone."""
+        given = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        if self.headers:
+            given["headers"] = sorted(self.headers)
+        return f"ModelSettings({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """One model call.

@@ -19,9 +19,11 @@ from tenuto.core import chunks as c
 from tenuto.core import faults
 from tenuto.core import payloads as p
 from tenuto.core.errors import RunError, StaleLease, TenutoError
+from tenuto.core.foreign import contained, message_of
 from tenuto.machine import commands as m
 from tenuto.machine.decisions import next_commands
 from tenuto.machine.records import LOOP_VERSION, Parked, RunStarted, SegmentStarted
+from tenuto.machine.state import RunState
 from tenuto.runs import live
 from tenuto.runs.journal import Journal, Position
 from tenuto.runs.lease import Held, Renewer
@@ -69,6 +71,7 @@ class Driver:
         output: For readers; there before the run starts.
         task: Drives it; set by the supervisor that owns it.
         prepared: Done once the prompt is assembled; holds what kept the run from starting.
+        leaving: It may not see a decision that is posted now; whoever posted it drives the run on.
     """
 
     task: asyncio.Task[None]
@@ -95,7 +98,9 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self.prepared: asyncio.Future[None] = self._loop.create_future()
         self._renewer = renewer
-        self._parked = False
+        self._held: Held | None = None
+        self.leaving = False
+        self._parked = self._given_back = False
         self._follow = follow
         self._work = Work(self._loop, run.definition.abort_grace)
 
@@ -109,9 +114,9 @@ class Driver:
         """Drive the run to its end. Never raises for a failed run; its readers hear of it.
 
         Cancelled (the loop is closing), it saves what there is and re-raises: a plain run is aborted, a durable one
-        is left where it stands, its lease free, for another driver to recover.
+        is left where it stands, its lease free, for another driver to recover. The same `KeyboardInterrupt` or
+        `SystemExit` that leaves it is raised to its readers, who may be on a loop that outlives it.
         """
-        live.enter(self)
         try:
             await self._claimed()
             self._is_prepared()
@@ -123,22 +128,32 @@ class Driver:
             self._lost(error)
         except Exception as error:  # noqa: BLE001 - the store's or our own fault; the readers must hear of it
             self._lost(error)
+        except BaseException as error:
+            self._lost(error)
+            raise
         finally:
             live.leave(self, parked=self._parked)
 
     async def _claimed(self) -> None:
         journal = await self._open()
-        held = self._hold(journal)
+        live.enter(self)
+        self._held = self._hold(journal)
         try:
             await self._whole_run(journal)
         finally:
-            await self._let_go(journal, held)
+            await self._let_go(journal)
 
     def _hold(self, journal: Journal) -> Held | None:
         task = asyncio.current_task()
         if self._renewer is None or not journal.kept or task is None:
             return None
-        return self._renewer.hold(journal.fence, lambda: _let_cancel(task), lambda: self.abort("requested"))
+        fence = journal.fence
+        return self._renewer.hold(fence, lambda: self._has_lost(fence, task), lambda: self.abort("requested"))
+
+    def _has_lost(self, fence: Fence, task: asyncio.Task[Any]) -> None:
+        """Somebody else has the scope; unless this comes late, for a fence that was dropped meanwhile."""
+        if self._held is not None and self._held.fence is fence:
+            task.cancel()
 
     async def _open(self) -> Journal:
         run, on = self.run, self._continued
@@ -192,7 +207,7 @@ class Driver:
             run.options.max_steps,
             run.persisted,
             run.request_context.to_json() if run.durable or run.persisted is not None else None,
-            run.degraded,
+            run.fragile,
         )
         journal.note(record, chunks=[start])
         if self._continued is not None:
@@ -200,9 +215,11 @@ class Driver:
 
     async def _go_on(self, journal: Journal, on: Continued) -> None:
         await journal.commit(SegmentStarted(on.cause, self.run.degraded))
+        if journal.state.phase == "closing":
+            return  # only its end is missing: nothing is decided any more, and nothing is too late for it
         if journal.state.recoveries > len(BACKOFF_SECONDS):
             raise _exhausted(self.run.run_id, journal.state.recoveries)
-        if on.cause == "recover" and journal.state.phase not in {"starting", "closing"}:
+        if on.cause == "recover" and journal.state.phase != "starting":
             await bind(self.run)
         await take_decisions(self.run, journal, self.store)
 
@@ -219,7 +236,9 @@ class Driver:
     async def _heed_abort(self, journal: Journal) -> None:
         if journal.kept and await abort_posted(self.run, self.store):
             self.run.abort.abort("requested")
-        if self.run.aborted and not journal.state.aborted and journal.state.phase not in {"closing", "done"}:
+        state = journal.state
+        over = state.phase in {"closing", "done"} or _has_failed(state)
+        if self.run.aborted and not state.aborted and not over:
             await record_abort(self.run, journal)
 
     async def _execute(self, journal: Journal, commands: Sequence[m.Command]) -> None:
@@ -247,13 +266,17 @@ class Driver:
         if await take_decisions(self.run, journal, self.store):
             return
         faults.hit("run.before_park")
+        self.leaving = True  # before it looks for the last time: what is posted from now on may come too late
         await journal.commit(Parked(command.call_ids), status="suspended")
         faults.hit("run.after_park")
         if not await decisions_posted(self.run, self.store):
             return
+        self._drop_lease()  # while it is claimed anew, a renewal would take the old fence for a lost one
         fence = await self.store.claim(journal.fence.scope, self._owner, run=self._row(journal), expect="suspended")
         if isinstance(fence, Fence):
+            self.leaving = False
             journal.fence = fence
+            self._held = self._hold(journal)
             await take_decisions(self.run, journal, self.store)
 
     def _row(self, journal: Journal) -> RunRow:
@@ -296,6 +319,8 @@ class Driver:
         run, state = self.run, journal.state
         if state.phase == "parked":
             self._parked = True
+            live.park(self)
+            await self._give_back(journal)  # before anybody is told: who answers at once must not wait for whom we tell
             result = build_result(run, "suspended")
             await call_back(run.options.on_suspended, result, "on_suspended")
             if run.options.close_on_suspend or self._follow is None:
@@ -309,29 +334,51 @@ class Driver:
         self.output.end(result, STATUS.get(state.reason, "success"))
 
     async def _close_failed(self, journal: Journal, error: Exception) -> None:
-        if journal.state.phase in {"closing", "done"}:
+        phase = journal.state.phase
+        if phase in {"closing", "done"}:
             raise error  # the end itself could not be written: it must not be followed by another one
+        if phase == "parked" and journal.stored:
+            raise error  # it waits for a decision; that nobody could look for one does not end it
         _log.exception("Run %s failed outside its steps.", self.run.run_id)
         await self._fail(journal, error if isinstance(error, TenutoError) else _internal(error))
         await self._steps(journal)
 
     async def _fail(self, journal: Journal, error: TenutoError) -> None:
         """Show the error in the commit that records it: whoever takes the run up then does not fail it once more."""
-        self.run.error = error
+        chunks = [c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))]
+        if _has_failed(journal.state):
+            chunks = []  # its model call had failed, and readers know
+        else:
+            self.run.error = error
         await finalise(self.run, journal, m.Finalise("error"))
-        await journal.commit(chunks=[c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))])
+        await journal.commit(chunks=chunks)
 
-    async def _let_go(self, journal: Journal, held: Held | None) -> None:
-        await journal.aclose()
-        if held is not None and self._renewer is not None:
-            self._renewer.drop(held)
+    async def _let_go(self, journal: Journal) -> None:
         try:
-            await self.run.closing.aclose()
+            await journal.aclose()
+        finally:
+            self._drop_lease()
+        try:
+            with contained():
+                await self.run.closing.aclose()
         except Exception:  # noqa: BLE001 - a user's object
             _log.exception("Closing the dependencies of run %s failed.", self.run.run_id)
-        await self.store.release(journal.fence)
+        if not self._given_back:
+            await self.store.release(journal.fence)
 
-    def _lost(self, error: Exception) -> None:
+    async def _give_back(self, journal: Journal) -> None:
+        """Let others claim the run."""
+        await journal.aclose()
+        self._drop_lease()
+        await self.store.release(journal.fence)
+        self._given_back = True
+
+    def _drop_lease(self) -> None:
+        if self._held is not None and self._renewer is not None:
+            self._renewer.drop(self._held)
+        self._held = None
+
+    def _lost(self, error: BaseException) -> None:
         """What keeps the run from its end; after its end there is only the log to tell."""
         if self.output.status == "running":
             self.output.fail(error)
@@ -344,10 +391,14 @@ class Driver:
         if not self.prepared.done():
             self.prepared.set_result(None)
 
-    def _not_prepared(self, error: Exception) -> None:
+    def _not_prepared(self, error: BaseException) -> None:
         if not self.prepared.done():
             self.prepared.set_exception(error)
             self.prepared.exception()
+
+
+def _has_failed(state: RunState) -> bool:
+    return state.phase == "judged" and state.reason == "error"
 
 
 def _never_begun(run_id: str) -> RunError:
@@ -363,21 +414,17 @@ def _exhausted(run_id: str, recoveries: int) -> RunError:
     return RunError(message, id="RECOVERY_EXHAUSTED")
 
 
-def _let_cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-
-
 def _preparation_failed(error: Exception) -> TenutoError:
     if isinstance(error, TenutoError):
         return error
-    message = f"Preparing the run failed: {type(error).__name__}: {error}"
+    message = f"Preparing the run failed: {type(error).__name__}: {message_of(error)}"
     wrapped = TenutoError(message, id="AGENT_STREAM_FAILED", domain="AGENT", category="USER")
     wrapped.__cause__ = error
     return wrapped
 
 
 def _internal(error: Exception) -> TenutoError:
-    wrapped = RunError(f"The run failed: {type(error).__name__}: {error}", id="RUN_INTERNAL_ERROR")
+    wrapped = RunError(f"The run failed: {type(error).__name__}: {message_of(error)}", id="RUN_INTERNAL_ERROR")
     wrapped.__cause__ = error
     return wrapped
 

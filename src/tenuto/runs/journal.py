@@ -101,6 +101,11 @@ class Journal:
         """Whether the run can be taken up by another process."""
         return self._kept
 
+    @property
+    def stored(self) -> bool:
+        """Whether every record given so far is stored, or need not be."""
+        return not self._records or not self._kept
+
     def note(self, record: AnyRecord, *, chunks: Sequence[AnyChunk] = ()) -> None:
         """See `RunLog.note`; `chunks` are stored and shown with the next commit, before its own."""
         self._state = apply(self._state, record)

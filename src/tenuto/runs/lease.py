@@ -31,7 +31,7 @@ _log = logging.getLogger("tenuto")
 
 
 class Held:
-    """One lease that is kept alive; `fence` may be replaced by a newer one of the same scope."""
+    """One lease that is kept alive."""
 
     def __init__(
         self, fence: Fence, loop: asyncio.AbstractEventLoop, lost: Callable[[], None], abort: Callable[[], None]
@@ -53,7 +53,8 @@ class Renewer(Protocol):
 
         Args:
             fence: Of the driver that calls.
-            lost: Called once, on the running loop, when somebody else has the scope.
+            lost: Called once, on the running loop, when somebody else has the scope; a call that was on its way when
+                the lease was dropped still comes.
             abort: Called on the running loop when an abort of the run was posted, in whatever process.
         """
         ...
@@ -127,19 +128,18 @@ class LeaseKeeper:
         except StoreError:
             return  # renewing reports it
         if any(isinstance(post, AbortRequest) for post in posts):
-            held.loop.call_soon_threadsafe(held.abort)
+            _tell(held, held.abort)
 
     async def _renew(self, held: Held, now: float) -> None:
-        fence = held.fence
         try:
-            kept = await self._store.renew(fence)
+            kept = await self._store.renew(held.fence)
         except StoreError:
-            _log.exception("Renewing the lease of %s failed; it is tried again.", fence.scope.id)
+            _log.exception("Renewing the lease of %s failed; it is tried again.", held.fence.scope.id)
             return
         held.renewed = now
-        if not kept and held.fence is fence:
+        if not kept:
             self.drop(held)
-            held.loop.call_soon_threadsafe(held.lost)
+            _tell(held, held.lost)
 
 
 def _nudge(held: Held) -> bool:
@@ -149,8 +149,13 @@ def _nudge(held: Held) -> bool:
         held.beat = time.monotonic()
         held.warned = False
 
+    return _tell(held, alive)
+
+
+def _tell(held: Held, what: Callable[[], None]) -> bool:
+    """Have `what` called on the loop; False when that is closed."""
     try:
-        held.loop.call_soon_threadsafe(alive)
+        held.loop.call_soon_threadsafe(what)
     except RuntimeError:
         return False
     return True

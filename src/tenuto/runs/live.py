@@ -52,17 +52,23 @@ def enter(driver: Driver) -> None:
     process.get().drivers[driver.run.run_id] = driver
 
 
-def leave(driver: Driver, *, parked: bool) -> None:
-    """`driver` has let go of its run; a parked one's options are remembered."""
+def park(driver: Driver) -> None:
+    """The run of `driver` waits: its options are remembered, before anybody is told that it waits."""
     run, here = driver.run, process.get()
-    if here.drivers.get(run.run_id) is driver:
-        del here.drivers[run.run_id]
-    if parked:
-        here.parked[run.run_id] = run.asked
-        while len(here.parked) > PARKED_KEPT:
-            here.parked.popitem(last=False)
-    else:
-        here.parked.pop(run.run_id, None)
+    if run.asked is None:
+        return
+    here.parked[run.run_id] = run.asked
+    while len(here.parked) > PARKED_KEPT:
+        here.parked.popitem(last=False)
+
+
+def leave(driver: Driver, *, parked: bool) -> None:
+    """`driver` has let go of its run; of one that does not wait nothing is remembered."""
+    run_id, here = driver.run.run_id, process.get()
+    if here.drivers.get(run_id) is driver:
+        del here.drivers[run_id]
+        if not parked:
+            here.parked.pop(run_id, None)
 
 
 def driver_of(run_id: str) -> Driver | None:

@@ -17,8 +17,9 @@ from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.ids import RandomIds
 from tenuto.core.payloads import ErrorPayload, GapPayload
 from tenuto.core.request_context import RequestContext
+from tenuto.machine.records import SegmentStarted
 from tenuto.runs.output import RunOutput
-from tenuto.runs.replay import Host, begun, read_journal, rebuild, take_in
+from tenuto.runs.replay import Host, Restored, begun, read_journal, rebuild, take_in
 from tenuto.runs.result import build_result
 from tenuto.steps.failure import error_info
 from tenuto.steps.finish import STATUS
@@ -180,6 +181,7 @@ class Observer:
         records = await read_journal(self._store, row)
         run = rebuild(self._host(), row, records)
         state = take_in(run, records)
+        run.degraded = next((each.degraded for each in reversed(records) if isinstance(each, SegmentStarted)), ())
         self.output.message_id = begun(row, records).message_id
         if row.status == "suspended":
             pending = await self._store.pending(row.run_id, resource=row.resource_id)
@@ -194,7 +196,7 @@ class Observer:
             store=self._store,
             clock=self._clock,
             ids=RandomIds(),
-            options=lambda _run_id, _persisted: (Options(max_steps=1), ()),
+            options=lambda _: Restored(Options(max_steps=1)),
             request_context=RequestContext(),
             deps=None,
         )

@@ -7,16 +7,18 @@ up or ends it. Once the terminal chunk is in the buffer nothing is added to it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
-from contextlib import contextmanager
 from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
 from tenuto.core.chunks import AnyChunk, File, ReasoningDelta, Source, TextDelta, ToolCall, ToolResult
 from tenuto.core.errors import RunError, TenutoError
+from tenuto.core.foreign import contained
 from tenuto.core.payloads import FinishReason, Json, Usage
 from tenuto.runs.result import Response, Result, failure_of, stream_text
 from tenuto.steps.results import RequestInfo, StepResult
@@ -69,7 +71,7 @@ class RunOutput(Generic[OutputT]):
         self._ended: bool = False
         self._result: Result[OutputT] | None = None
         self._failure: BaseException | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._on_chunk: Callable[[AnyChunk], object] | None = None
         self._feed: Feed | None = None
         self._readers = 0
@@ -100,7 +102,7 @@ class RunOutput(Generic[OutputT]):
         """The chunks from `place` on, at least one unless the run has ended there; for readers that take batches."""
         with self._reading():
             while place >= len(self._chunks) and not self._ended:
-                await self._next()
+                await self._next(place)
         return self._chunks[place:]
 
     async def get_full_output(self) -> Result[OutputT]:
@@ -288,23 +290,23 @@ class RunOutput(Generic[OutputT]):
         self._wake()
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        here = _running_loop()
+        while self._waiters:
+            _let_go_on(self._waiters.popleft(), here)
 
     async def _tell(self, chunks: Sequence[AnyChunk], on_chunk: Callable[[AnyChunk], object]) -> None:
         for chunk in chunks:
             try:
-                told = on_chunk(chunk)
-                if inspect.isawaitable(told):
-                    await told
+                with contained():
+                    told = on_chunk(chunk)
+                    if inspect.isawaitable(told):
+                        await told
             except Exception:  # noqa: BLE001 - a user's function
                 _log.exception("The callback on_chunk failed; the run goes on.")
 
     # -- readers -----------------------------------------------------------------------------------------------------
 
-    @contextmanager
+    @contextlib.contextmanager
     def _reading(self) -> Generator[None]:
         """Whoever reads keeps the feed going; without readers it holds nothing, unless a callback wants the chunks."""
         self._readers += 1
@@ -327,7 +329,7 @@ class RunOutput(Generic[OutputT]):
                     place += 1
                 if self._ended:
                     return
-                await self._next()
+                await self._next(place)
 
     async def _read_text(self) -> AsyncIterator[str]:
         chunks = self._chunks
@@ -341,21 +343,23 @@ class RunOutput(Generic[OutputT]):
                         yield chunk.payload.text
                 if self._ended:
                     return
-                await self._next()
+                await self._next(place)
 
-    async def _next(self) -> None:
+    async def _next(self, place: int) -> None:
+        """Wait for a chunk at `place`, or the end; the reader's loop need not be the driver's."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
-            await waiter
+            if place >= len(self._chunks) and not self._ended:  # asked again: the driver may be in another thread
+                await waiter
         finally:
-            if waiter in self._waiters:
+            with contextlib.suppress(ValueError):
                 self._waiters.remove(waiter)
 
     async def _until_ended(self) -> None:
         with self._reading():
             while not self._ended:
-                await self._next()
+                await self._next(len(self._chunks))
 
     def _later(self, pick: Callable[[Result[OutputT]], T]) -> Later[T]:
         async def wait() -> T:
@@ -367,6 +371,28 @@ class RunOutput(Generic[OutputT]):
             return pick(self._result)
 
         return Later(wait)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _let_go_on(waiter: asyncio.Future[None], here: asyncio.AbstractEventLoop | None) -> None:
+    """Wake a reader, wherever it is; one whose loop is gone is nobody's concern."""
+    loop = waiter.get_loop()
+    if loop is here:
+        _set(waiter)
+    else:
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(_set, waiter)
+
+
+def _set(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _lost(run_id: str) -> RunError:

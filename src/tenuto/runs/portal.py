@@ -1,12 +1,14 @@
 """The portal: one background event loop per process that the sync twins run on.
 
-Invariant: the loop lives as long as the process, so clients bound to it stay usable from call to call; a fork starts
-a new one. Works where a loop is running already (Jupyter), since it never touches the caller's loop.
+Invariant: the loop lives as long as the process, whatever its tasks raise, so clients bound to it stay usable from
+call to call; a fork starts a new one. Works where a loop is running already (Jupyter), since it never touches the
+caller's loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import os
 import threading
@@ -26,7 +28,7 @@ class Portal:
     def __init__(self) -> None:
         self.pid: int = os.getpid()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="tenuto portal", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="tenuto portal", daemon=True)
         self._thread.start()
 
     @classmethod
@@ -38,10 +40,16 @@ class Portal:
                 portal = cls._current = cls()
             return portal
 
+    def _serve(self) -> None:
+        while True:  # a task's KeyboardInterrupt or SystemExit ends `run_forever`; who waits for the task raises it
+            with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                self._loop.run_forever()
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` with the caller's context variables and wait for it.
 
-        An interruption of the wait (Ctrl-C) cancels the work, waits for its end and is raised.
+        An interruption of the wait (Ctrl-C) cancels the work, waits for its end and is raised. So is a
+        `KeyboardInterrupt` or `SystemExit` of the work, here and in no other thread.
         """
         if threading.current_thread() is self._thread:
             work.close()

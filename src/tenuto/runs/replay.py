@@ -6,7 +6,7 @@ from the agent of the process that takes it up.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,6 @@ from msgspec import Struct
 from tenuto.core.clock import Clock
 from tenuto.core.errors import RunError
 from tenuto.core.ids import IdSource
-from tenuto.core.payloads import Json
 from tenuto.core.request_context import RequestContext
 from tenuto.machine.decisions import apply
 from tenuto.machine.records import AnyRecord, RunStarted, decode_record
@@ -22,15 +21,28 @@ from tenuto.machine.state import RunState
 from tenuto.runs.journal import Position
 from tenuto.steps.fold import absorb
 from tenuto.steps.run import Definition, Options, Run
+from tenuto.steps.values import validated_values
 from tenuto.store.ports import RunRow, RunStore
+
+
+class Restored(Struct, frozen=True):
+    """The options of a segment.
+
+    Attributes:
+        asked: As they were given, with the call's `deps`; None when this process has only their persisted form.
+        degraded: Names of those that this process does not have.
+    """
+
+    options: Options
+    asked: Mapping[str, Any] | None = None
+    degraded: tuple[str, ...] = ()
 
 
 class Host(Struct, frozen=True):
     """What an agent brings to a run that goes on here.
 
     Attributes:
-        options: From the persisted form of the options to the options of this segment, and the names of those that
-            this process does not have.
+        options: From the run's first record to the options of this segment.
         request_context: The caller's values; they win over the stored ones.
     """
 
@@ -38,9 +50,13 @@ class Host(Struct, frozen=True):
     store: RunStore
     clock: Clock
     ids: IdSource
-    options: Callable[[str, Json], tuple[Options, tuple[str, ...]]]
+    options: Callable[[RunStarted], Restored]
     request_context: RequestContext
     deps: Any
+
+    def __repr__(self) -> str:
+        """The id alone; see `Definition`."""
+        return f"Host({self.definition.id!r})"
 
 
 async def read_journal(store: RunStore, row: RunRow) -> list[AnyRecord]:
@@ -66,24 +82,31 @@ def begun(row: RunRow, records: list[AnyRecord]) -> RunStarted:
 
 
 def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
-    """A run with its identity and options, before any record is taken into it."""
+    """A run with its identity and options, before any record is taken into it.
+
+    Raises:
+        ConfigurationError: The request values do not fit the agent's schema any more.
+    """
     first = begun(row, records)
-    options, degraded = host.options(row.run_id, first.options)
+    restored = host.options(first)
     context = RequestContext(first.request_context or {})
     for key, value in host.request_context.entries():
         context.set(key, value)
+    schema = host.definition.request_context_schema
     return Run(
         run_id=first.run_id,
         message_id=first.message_id,
         definition=host.definition,
-        options=options,
+        options=restored.options,
         messages=(),
         request_context=context,
         clock=host.clock,
         ids=host.ids,
+        asked=restored.asked,
         persisted=first.options,
-        call_deps=host.deps,
-        degraded=tuple(dict.fromkeys((*first.degraded, *degraded))),
+        call_deps=host.deps if restored.asked is None else restored.asked.get("deps", host.deps),
+        values=validated_values(schema, context, None, host.definition.id),
+        degraded=restored.degraded,
         durable=row.durable,
     )
 

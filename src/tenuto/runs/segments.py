@@ -19,13 +19,14 @@ from tenuto.machine.decisions import fold
 from tenuto.machine.records import LOOP_VERSION, AnyRecord, Decision, RunStarted
 from tenuto.machine.state import PENDING
 from tenuto.runs import live
-from tenuto.runs.driver import Continued
+from tenuto.runs.driver import Continued, Driver
 from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.steps.prepare import bind
 from tenuto.steps.run import Run
 from tenuto.steps.tool_step import ASKS_OUTCOME
 from tenuto.store.ports import TERMINAL_STATUS, AbortRequest, Decide, Fence, HeldBy, PendingCall, RunRow
+from tenuto.store.rules import answered
 from tenuto.tools.approval import validate_edited
 from tenuto.tools.effects import read_settlement
 from tenuto.tools.resume import Approved, Declined, read_decision, read_resume
@@ -94,7 +95,8 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
         faults.hit("run.after_post")
         if posted.outcome == "conflict":
             raise _already(run_id, item.call_id)
-        return await _drive_on(host, run, row, item, again=posted.outcome == "duplicate", wake=wake)
+        async with Supervisor.current().turn(run_id):
+            return await _drive_on(host, run, row, item, again=posted.outcome == "duplicate", wake=wake)
     except BaseException:
         await run.closing.aclose()
         raise
@@ -143,6 +145,7 @@ async def _decision(host: Host, run: Run, row: RunRow, answer: Answer) -> Decide
     pending = await host.store.pending(row.run_id, resource=row.resource_id)
     asked = _target(row, pending, answer.tool_call_id)
     if asked.kind == "suspension":
+        _check_unedited(asked, answer)
         _check_data(run, asked, answer.data)
         return _decide(asked, approved=True, data=answer.data)
     verdict = read_decision(answer.data)
@@ -152,6 +155,15 @@ async def _decision(host: Host, run: Run, row: RunRow, answer: Answer) -> Decide
     if args is not None:
         args = validate_edited(tool, args, name=asked.tool_name)
     return _decide(asked, approved=True, reason=verdict.reason, data=verdict.extra, args=args)
+
+
+def _check_unedited(asked: PendingCall, answer: Answer) -> None:
+    """Edited arguments belong to an approval; here they would be dropped without a word."""
+    if answer.args is not None:
+        message = (
+            f"Call {asked.call_id!r} waits for data, not for an approval: its arguments cannot be edited any more."
+        )
+        raise RunError(message, id="AGENT_RESUME_INVALID_DATA", category="USER")
 
 
 def _check_data(run: Run, asked: PendingCall, data: Any) -> None:
@@ -219,9 +231,13 @@ def _elsewhere(run_id: str, call_id: str) -> RunError:
 
 async def _drive_on(host: Host, run: Run, row: RunRow, item: Decide, *, again: bool, wake: Wake) -> Started:
     """Claim the run and go on; while another driver has it, that one takes the decision up."""
+    driver: Driver | None = None
     while True:
-        supervisor = Supervisor.current()
-        owner = supervisor.new_owner()
+        driver = live.driver_of(row.run_id) or driver
+        if driver is not None and _acts_on(driver, item):
+            await run.closing.aclose()
+            return Started(driver, driver.task)
+        owner = Supervisor.current().new_owner()
         try:
             fence = await host.store.claim(row.scope, owner, run=row, expect="suspended")
         except StoreError as error:
@@ -230,8 +246,8 @@ async def _drive_on(host: Host, run: Run, row: RunRow, item: Decide, *, again: b
             fence = None
         if isinstance(fence, Fence):
             return await _continue(host, run, row, Taken(fence, owner, wake))
-        if (attached := await _attach(host, run, row, item, mine=not again)) is not None:
-            return attached
+        if live.driver_of(row.run_id) is None and (driver is None or not _acts_on(driver, item)):
+            await _check_waiting(host, row, item, mine=not again)
         if fence is None and (orphan := await _take_orphan(host, run, row, wake)) is not None:
             return orphan
         await host.clock.sleep(HELD_RETRY_SECONDS)
@@ -246,24 +262,27 @@ async def _take_orphan(host: Host, run: Run, row: RunRow, wake: Wake) -> Started
         if error.id != "RUN_STATUS_CHANGED":
             raise
         return None
-    return await _go_on(host, run, row, Taken(fence, owner, wake), "recover") if isinstance(fence, Fence) else None
+    return await _go_on(host, run, row, Taken(fence, owner, wake), "resume") if isinstance(fence, Fence) else None
 
 
-async def _attach(host: Host, run: Run, row: RunRow, item: Decide, *, mine: bool) -> Started | None:
-    """The segment that takes `item` up; None while that is not settled.
+def _acts_on(driver: Driver, item: Decide) -> bool:
+    """Whether the driver of this process has taken `item` up, or surely will."""
+    asked = driver.run.pending.get(item.call_id)
+    if asked is None or asked.attempt != item.attempt:
+        return True
+    return live.driver_of(item.run_id) is driver and not driver.leaving
+
+
+async def _check_waiting(host: Host, row: RunRow, item: Decide, *, mine: bool) -> None:
+    """See that nobody elsewhere has taken `item` up.
 
     Raises:
-        RunError: `WORKFLOW_RESUME_ALREADY_CLAIMED`: another process has taken it up.
+        RunError: `WORKFLOW_RESUME_ALREADY_CLAIMED`: another process has.
     """
-    driver = live.driver_of(row.run_id)
-    if driver is not None:
-        await run.closing.aclose()
-        return Started(driver, driver.task)
     now = await host.store.run(row.run_id, resource=row.resource_id)
     waiting = {each.call_id for each in await host.store.pending(row.run_id, resource=row.resource_id)}
     if now is None or now.status in TERMINAL_STATUS or item.call_id not in waiting:
         raise _elsewhere(row.run_id, item.call_id) if mine else _already(row.run_id, item.call_id)
-    return None
 
 
 async def _continue(host: Host, run: Run, row: RunRow, taken: Taken) -> Started:
@@ -283,7 +302,7 @@ async def _go_on(host: Host, run: Run, row: RunRow, taken: Taken, cause: Literal
 
 
 async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
-    """Drive a run on whose driver is gone.
+    """Drive a run on whose driver is gone: while it drove, or when a decision or an abort was stored and not taken.
 
     Raises:
         RunError: `DURABLE_AGENT_RECOVER_NOT_RUNNING`, `DURABLE_AGENT_RECOVER_LEASE_ACQUIRE_FAILED`,
@@ -293,7 +312,7 @@ async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
     if live.driver_of(row.run_id) is not None:
         message = f"Run {row.run_id!r} is driven in this process."
         raise RunError(message, id="DURABLE_AGENT_RECOVER_ALREADY_IN_PROGRESS", category="USER")
-    if row.status != "running":
+    if row.status != "running" and not await _is_answered(host, row):
         message = f"Run {row.run_id!r} is {row.status}; there is nothing to recover."
         raise RunError(message, id="DURABLE_AGENT_RECOVER_NOT_RUNNING", category="USER")
     if row.loop_version > LOOP_VERSION:
@@ -303,9 +322,22 @@ async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
         raise RunError(message, id="DURABLE_AGENT_RECOVER_NEWER_LOOP", category="USER")
     run = await _rebuilt(host, row)
     owner = Supervisor.current().new_owner()
-    fence = await _claim_running(host, row, owner)
+    try:
+        if row.status == "suspended":
+            await bind(run)
+        fence = await _claim_left(host, row, owner)
+    except BaseException:
+        await run.closing.aclose()
+        raise
     faults.hit("run.after_recover_claim")
-    return await _go_on(host, run, row, Taken(fence, owner, wake), "recover")
+    return await _go_on(host, run, row, Taken(fence, owner, wake), "resume" if row.status == "suspended" else "recover")
+
+
+async def _is_answered(host: Host, row: RunRow) -> bool:
+    if row.status != "suspended":
+        return False
+    pending = await host.store.pending(row.run_id, resource=row.resource_id)
+    return answered(await host.store.posts(row.run_id), pending)
 
 
 async def _rebuilt(host: Host, row: RunRow) -> Run:
@@ -314,9 +346,9 @@ async def _rebuilt(host: Host, row: RunRow) -> Run:
     return rebuild(host, row, records or [RunStarted(row.run_id, row.agent_id, host.ids.new("msg"), 1)])
 
 
-async def _claim_running(host: Host, row: RunRow, owner: str) -> Fence:
+async def _claim_left(host: Host, row: RunRow, owner: str) -> Fence:
     try:
-        fence = await host.store.claim(row.scope, owner, run=row, expect="running")
+        fence = await host.store.claim(row.scope, owner, run=row, expect=row.status)
     except StoreError as error:
         if error.id != "RUN_STATUS_CHANGED":
             raise
@@ -338,10 +370,11 @@ async def end_run(host: Host, row: RunRow, reason: str | None, *, wake: Wake = N
     faults.hit("run.after_abort")
     if posted.outcome == "conflict":
         return False
-    driver = live.driver_of(row.run_id)
-    if driver is not None:
-        driver.abort(reason or "aborted")
-        return True
+    while (driver := live.driver_of(row.run_id)) is not None:
+        if not driver.leaving:
+            driver.abort(reason or "aborted")
+            return True
+        await host.clock.sleep(HELD_RETRY_SECONDS)
     now = await host.store.run(row.run_id, resource=row.resource_id)  # again: it may have begun to wait meanwhile
     if now is not None and now.status == "suspended":
         await _end_waiting(host, now, wake)

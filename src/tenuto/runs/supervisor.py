@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
+from weakref import WeakValueDictionary
 
 from tenuto.runs import live
 from tenuto.runs.driver import Continued, Driver
@@ -26,6 +27,7 @@ class Supervisor:
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], Driver] = {}
         self._others: set[asyncio.Task[Any]] = set()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @classmethod
     def current(cls) -> Supervisor:
@@ -56,9 +58,13 @@ class Supervisor:
     ) -> Started:
         """Drive a run on that this process has claimed as `owner`."""
         follow = self._follower(run, store)
-        return self._drive(
-            Driver(run, store, owner, continued=continued, wake=wake, renewer=_renewer_of(store), follow=follow)
-        )
+        driver = Driver(run, store, owner, continued=continued, wake=wake, renewer=_renewer_of(store), follow=follow)
+        live.enter(driver)  # at once: who decides something else in this moment finds it
+        return self._drive(driver)
+
+    def turn(self, run_id: str) -> asyncio.Lock:
+        """Held by whoever takes a run up on this loop; the next one finds what came of it."""
+        return self._turns.setdefault(run_id, asyncio.Lock())
 
     @property
     def running(self) -> int:
@@ -74,14 +80,15 @@ class Supervisor:
 
     async def aclose(self) -> None:
         """End all drivers of this loop: plain runs are aborted and saved, durable ones let go where they stand."""
-        for task, driver in list(self._tasks.items()):
-            if driver.run.durable:
+        while self._tasks or self._others:  # meanwhile a call that is under way may start another one
+            for task, driver in list(self._tasks.items()):
+                if driver.run.durable:
+                    task.cancel()
+                else:
+                    driver.abort("shutdown")
+            for task in self._others:
                 task.cancel()
-            else:
-                driver.abort("shutdown")
-        for task in self._others:
-            task.cancel()
-        await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
+            await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
 
     def _follower(self, run: Run, store: RunStore) -> Callable[[RunOutput[Any], int], None]:
         def follow(output: RunOutput[Any], offset: int) -> None:
@@ -113,7 +120,9 @@ class Supervisor:
         self.own(forget(), f"cleanup of {run_id}")
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
+        driver = self._tasks.pop(task, None)
+        if driver is not None and live.driver_of(driver.run.run_id) is driver:  # it was cancelled before it began
+            live.leave(driver, parked=False)
         if not task.cancelled():
             task.exception()
 

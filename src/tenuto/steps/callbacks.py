@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from tenuto.core.foreign import contained
+
 log = logging.getLogger("tenuto")
 
 
@@ -15,8 +17,9 @@ async def call_back(callback: Callable[[Any], Any] | None, event: object, name: 
     if callback is None:
         return None
     try:
-        result = callback(event)
-        return await result if inspect.isawaitable(result) else result
+        with contained():
+            result = callback(event)
+            return await result if inspect.isawaitable(result) else result
     except Exception:
         log.exception("The callback %s failed; the run goes on.", name)
         return None
@@ -26,8 +29,9 @@ async def resolve(value: Any, argument: object) -> Any:
     """`value` itself, or what it returns for `argument` when it is a function (which may take nothing)."""
     if not callable(value):
         return value
-    result = value(argument) if _takes_one(value) else value()
-    return await result if inspect.isawaitable(result) else result
+    with contained():
+        result = value(argument) if _takes_one(value) else value()
+        return await result if inspect.isawaitable(result) else result
 
 
 def _takes_one(function: Callable[..., Any]) -> bool:

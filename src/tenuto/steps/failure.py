@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tenuto.core.errors import ModelError, TenutoError
+from tenuto.core.foreign import message_of
 from tenuto.core.payloads import ErrorInfo
+from tenuto.messages.bounded import valid_text
 
 MESSAGE_LIMIT = 2_000
 """Characters of an error's message that are kept."""
@@ -11,7 +13,7 @@ MESSAGE_LIMIT = 2_000
 
 def error_info(error: BaseException) -> ErrorInfo:
     """The loggable form of `error`."""
-    message = str(error)[:MESSAGE_LIMIT]
+    message = valid_text(message_of(error)[:MESSAGE_LIMIT])
     name = type(error).__name__
     if not isinstance(error, TenutoError):
         return ErrorInfo(name, message)

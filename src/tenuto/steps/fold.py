@@ -39,6 +39,8 @@ def absorb(run: Run, record: r.AnyRecord) -> None:
         case r.ModelFailed():
             run.draft = StepDraft(record.said)
             run.error = run.error or error_of(record.error)
+        case r.ToolStarted() if run.draft is not None:
+            run.draft.unsettled.discard(record.call_id)
         case r.ToolEnded():
             _answer(run, record)
         case r.Decision():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tenuto.core import chunks as c
 from tenuto.core import payloads as p
+from tenuto.core.foreign import contained
 from tenuto.machine.decisions import goes_on
 from tenuto.machine.records import StepJudged
 from tenuto.steps.callbacks import call_back
@@ -45,9 +46,10 @@ async def _stopped(run: Run, draft: StepDraft) -> bool:
     context = StopContext((*run.steps, step_result(run, draft, draft.said.reason)))
     for condition in run.options.stop_when:
         try:
-            met = condition(context)
-            if await met if inspect.isawaitable(met) else met:
-                return True
+            with contained():
+                met = condition(context)
+                if await met if inspect.isawaitable(met) else met:
+                    return True
         except Exception:  # noqa: BLE001 - a user's function
             _log.exception("A stop_when condition failed; the run stops here, since it cannot be told to go on.")
             return True

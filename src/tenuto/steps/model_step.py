@@ -14,6 +14,7 @@ from tenuto.core import chunks as c
 from tenuto.core import faults
 from tenuto.core import payloads as p
 from tenuto.core.errors import ModelError, StoreError, TenutoError
+from tenuto.core.foreign import contained, message_of
 from tenuto.machine.records import DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
 from tenuto.steps.callbacks import call_back
@@ -38,7 +39,8 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
     builder = TurnBuilder(run.run_id)
     call = _Call(run, log, command, builder)
     try:
-        await call.stream()
+        with contained():
+            await call.stream()
     except asyncio.CancelledError:
         call.cut_short()
         if not run.aborted:
@@ -194,6 +196,6 @@ def _wrapped(error: Exception) -> ModelError:
     if isinstance(error, TenutoError):
         wrapped = ModelError(str(error), id=error.id, category=error.category, details=error.details)
     else:
-        wrapped = ModelError(f"The model raised {type(error).__name__}: {error}")
+        wrapped = ModelError(f"The model raised {type(error).__name__}: {message_of(error)}")
     wrapped.__cause__ = error
     return wrapped

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
 
 from tenuto.core.errors import ConfigurationError, TenutoError
+from tenuto.core.foreign import contained
 from tenuto.machine.records import Prepared
 from tenuto.messages.input import MessageReader, system_turns
 from tenuto.messages.turns import SystemTurn
@@ -85,7 +86,8 @@ async def _bind_deps(run: Run) -> None:
     built = await resolve(given, run.request_context)
     if isinstance(built, AbstractAsyncContextManager):
         opened = cast("AbstractAsyncContextManager[Any]", built)
-        built = await run.closing.enter_async_context(opened)
+        with contained():
+            built = await run.closing.enter_async_context(opened)
     run.deps = built
 
 

@@ -52,6 +52,10 @@ class Definition(Struct, frozen=True):
     resolved: dict[str, LanguageModel] = field(default_factory=dict[str, LanguageModel])
     """The model, once a run has resolved it; empty for a dynamic one."""
 
+    def __repr__(self) -> str:
+        """The id alone: a model record may hold a key, and dependencies anything."""
+        return f"Definition({self.id!r})"
+
 
 class Options(Struct, frozen=True):
     """The options of one call, checked and with the agent's defaults merged in."""
@@ -75,6 +79,10 @@ class Options(Struct, frozen=True):
     on_suspended: Callback | None = None
     close_on_suspend: bool = True
     require_tool_approval: ApprovalPolicy = False
+
+    def __repr__(self) -> str:
+        """Nothing that may be a secret."""
+        return f"Options(max_steps={self.max_steps})"
 
 
 class StepDraft(Struct, eq=False):
@@ -105,7 +113,14 @@ class StepDraft(Struct, eq=False):
 
 
 class Run(Struct, eq=False):
-    """Everything a step works with; see `Definition`, `Options` and the module."""
+    """Everything a step works with; see `Definition`, `Options` and the module.
+
+    Attributes:
+        asked: The options as they were given, with the call's `deps`; None when this process has only their persisted
+            form.
+        fragile: What of them another process will not have, or have in a stricter form.
+        degraded: What of them this process does not have.
+    """
 
     run_id: str
     message_id: str
@@ -118,7 +133,7 @@ class Run(Struct, eq=False):
     abort: AbortController = field(default_factory=AbortController)
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
 
-    asked: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    asked: Mapping[str, Any] | None = None
     persisted: Any = None
     call_deps: Any = UNSET
     deps: Any = None
@@ -138,11 +153,16 @@ class Run(Struct, eq=False):
     parts: list[MessagePart] = field(default_factory=list[MessagePart])
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     effect_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    fragile: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
     durable: bool = False
     usage: Usage = Usage()
     error: TenutoError | None = None
     ended_at: float | None = None
+
+    def __repr__(self) -> str:
+        """The id alone; see `Definition`."""
+        return f"Run({self.run_id!r})"
 
     @property
     def aborted(self) -> bool:

@@ -180,9 +180,7 @@ class _Entry:
 
     async def _told(self) -> None:
         """Somebody said what became of the call."""
-        draft = draft_of(self._run)
-        said = read_settlement(draft.resumed.get(self._call.tool_call_id))
-        draft.unsettled.discard(self._call.tool_call_id)
+        said = read_settlement(draft_of(self._run).resumed.get(self._call.tool_call_id))
         row = await self.known()
         if isinstance(said, NotApplied):
             await self._free(row)

@@ -38,6 +38,7 @@ from tenuto.store.ports import (
 )
 from tenuto.store.rules import (
     address,
+    answered,
     answers,
     check_claimed,
     check_effect,
@@ -294,10 +295,14 @@ class InMemoryStore:
         return lease is not None and lease.held and lease.epoch == fence.epoch
 
     def _is_recoverable(self, row: RunRow) -> bool:
-        if not row.durable or row.status != "running" or row.parent_id is not None:
+        if not row.durable or row.parent_id is not None or not (row.status == "running" or self._is_answered(row)):
             return False
         lease = self._leases.get(row.scope)
         return lease is None or lease.expires_at <= self._clock.now()
+
+    def _is_answered(self, row: RunRow) -> bool:
+        posts = self._posts.get(row.run_id, {}).values()
+        return row.status == "suspended" and answered(posts, self._logs[row.run_id].pending.values())
 
     def _settle(self, scope: Scope, claiming: str | None) -> str | None:
         left = self._running.get(scope)

@@ -303,7 +303,10 @@ class RunStore(Protocol):
         ...
 
     async def recoverable(self, limit: int = 100) -> list[RunRow]:
-        """Durable runs that are `running` in a scope that anyone may claim now, the one added first first.
+        """Durable runs that nobody drives though they could go on, the one added first first.
+
+        They are `running`, or `suspended` with an answer that no driver has taken (an abort, or a decision on a call
+        that is pending), in a scope that anyone may claim now.
 
         For the sweep of the process that owns the store, and nobody else: it looks at the runs of every resource.
         Child runs are not among them: their parent's step recovers them.

@@ -5,6 +5,7 @@ Invariant: nothing here changes anything; the stores look up what is stored, ask
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeVar
 
 import msgspec
@@ -67,6 +68,15 @@ def answers(item: Decide, call: PendingCall | None) -> bool:
     if call is None or call.closed:
         return False
     return (call.args_hash, call.attempt) == (item.args_hash, item.attempt)
+
+
+def answered(posts: Iterable[Post], pending: Iterable[PendingCall]) -> bool:
+    """Whether a suspended run with these open calls can go on."""
+    calls = {call.call_id: call for call in pending}
+    return any(
+        isinstance(post, AbortRequest) or (isinstance(post, Decide) and answers(post, calls.get(post.call_id)))
+        for post in posts
+    )
 
 
 def check_claimed(scope: Scope, run: RunRow | None, known: RunRow | None, expect: RunStatus | None) -> None:

@@ -6,12 +6,14 @@ Invariant: all rows of a statement are fetched before anything is made of them, 
 from __future__ import annotations
 
 import sqlite3
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenuto.core.events import Event
 from tenuto.store.ports import EffectRow, PendingCall, Post, RunRow, RunStatus, Scope, Versioned
+from tenuto.store.rules import answered
 from tenuto.store.sqlite_rows import LAST, SQL, check_format, decoded, lives, post_of, queue_of, run_of, unpacked
 
 
@@ -43,10 +45,13 @@ def runs(connection: sqlite3.Connection, resource: str | None, status: RunStatus
 def recoverable(connection: sqlite3.Connection, now: float, limit: int) -> list[RunRow]:
     """See `RunStore.recoverable`."""
     found: list[RunRow] = []
-    for n, owner, expires_at in connection.execute(SQL["running"]).fetchall():
+    left = connection.execute(SQL["running"]).fetchall() + connection.execute(SQL["suspended"]).fetchall()
+    for n, owner, expires_at, waiting, resource in sorted(left, key=itemgetter(0)):
         if len(found) >= limit:
             break
         if owner is not None and lives(owner, expires_at, now):
+            continue
+        if waiting and not answered(posts(connection, waiting, 0), pending(connection, waiting, resource)):
             continue
         row = connection.execute(SQL["run_by_n"], (n,)).fetchone()
         if row is not None:

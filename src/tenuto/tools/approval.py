@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from tenuto.core.foreign import contained
 from tenuto.core.payloads import Json
 from tenuto.core.request_context import RequestContext
 from tenuto.tools.outcome import Failed
@@ -100,8 +101,9 @@ async def needs_approval(
 
 async def _asks(tool: str, policy: Any, given: object) -> bool:
     try:
-        answer = policy(given)
-        answer = await answer if inspect.isawaitable(answer) else answer
+        with contained():
+            answer = policy(given)
+            answer = await answer if inspect.isawaitable(answer) else answer
     except Exception:  # noqa: BLE001 - a user's function; to be on the safe side it said yes
         _log.exception("An approval policy failed for tool %r: the call has to be approved.", tool)
         return True

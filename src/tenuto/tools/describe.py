@@ -10,6 +10,7 @@ from typing import cast
 
 import msgspec
 
+from tenuto.core.foreign import message_of
 from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded, model_text
 from tenuto.tools.outcome import ToolFailed
@@ -43,10 +44,7 @@ def _line(error: BaseException) -> str:
 
 
 def _message(error: BaseException) -> str:
-    try:
-        return str(error).strip()
-    except Exception:  # noqa: BLE001 - an exception whose text raises is still an answer
-        return ""
+    return message_of(error).strip()
 
 
 def _without_paths(text: str, given: Json) -> str:

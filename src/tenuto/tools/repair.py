@@ -178,8 +178,14 @@ class _Reader:
             return date
         number = self._match(_NUMBER)
         if number is not None:
-            return msgspec.json.decode(number)
+            return self._number(number)
         word = self._match(_WORD)
         if word not in _WORDS:
             self._fail()
         return _WORDS[word]
+
+    def _number(self, written: str) -> int | float:
+        try:
+            return msgspec.json.decode(written, type=int | float)
+        except msgspec.DecodeError as error:  # 1e999, or thousands of digits
+            raise NotJSON(f"a number is out of range before character {self._at}") from error

@@ -41,7 +41,16 @@ def to_json(value: Any) -> Json:
     try:
         return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_model_fields))
     except Exception:  # noqa: BLE001 - whatever it was, the walk below says where, or mends it
+        return _mended(value)
+
+
+def _mended(value: Any) -> Json:
+    try:
         return _walk(value, "$", ())
+    except ToolError:
+        raise
+    except Exception as error:  # a serialiser, a property or an iterator of the user's
+        raise _refuse(value, "$", f"reading it raised {type(error).__name__}") from error
 
 
 def _model_fields(value: Any) -> Any:

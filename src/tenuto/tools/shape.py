@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tenuto.core.errors import ConfigurationError, ToolError
+from tenuto.core.foreign import message_of
 from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded, valid_text
 from tenuto.tools.json_schema import problem, violations
@@ -96,7 +97,7 @@ class Shape:
         except ConfigurationError:
             raise
         except Exception as error:
-            raise Misfit(bounded(valid_text(f"- {type(error).__name__}: {error}"), _MAX_REASON)) from error
+            raise Misfit(bounded(valid_text(f"- {type(error).__name__}: {message_of(error)}"), _MAX_REASON)) from error
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[Any]:

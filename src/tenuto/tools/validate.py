@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from tenuto.core.errors import ToolError
+from tenuto.core.foreign import message_of
 from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded, valid_text
 from tenuto.tools.outcome import Failed
@@ -131,7 +132,7 @@ def _issues(error: Exception) -> list[Issue]:
     if isinstance(error, ValidationError):
         found = error.errors(include_url=False, include_context=False, include_input=False)
         return [(issue["loc"], bounded(issue["msg"], _MAX_REASON)) for issue in found]
-    return [((), bounded(f"{type(error).__name__}: {error}", _MAX_REASON))]
+    return [((), bounded(f"{type(error).__name__}: {message_of(error)}", _MAX_REASON))]
 
 
 def _not_json(tool: str, given: Json, cause: NotJSON) -> Failed:

@@ -7,18 +7,18 @@ is read when a call is made, goes into one header and nowhere else.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
 from msgspec import Raw, Struct
 
+from tenuto.core.credentials import redact, secrets_of, shown_url
 from tenuto.core.errors import ModelError
 from tenuto.models.assemble import Assembler
 from tenuto.models.catalogue import Quirks
 from tenuto.models.chat.messages import ChatMessages
 from tenuto.models.chat.request import ToolCache, build_body, read_options, warnings_for
 from tenuto.models.chat.response import ChatResponse
-from tenuto.models.http_errors import bounded, from_response, redact
+from tenuto.models.http_errors import bounded, from_response
 from tenuto.models.ports import ModelRequest, Part, RequestStart
 from tenuto.models.render import rendered
 from tenuto.models.sse import DEFAULT_LIMIT, SseSplitter
@@ -26,7 +26,6 @@ from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest,
 
 USER_AGENT = "tenuto"
 _MAX_ERROR_BODY = 64 * 1024
-_SECRET = re.compile("key|token|auth|secret")
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -48,7 +47,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """The URL alone: keys and headers stay out of logs."""
-        return f"Endpoint({self.url!r})"
+        return f"Endpoint({shown_url(self.url)!r})"
 
 
 class _Call(Struct, frozen=True):
@@ -76,7 +75,7 @@ class ChatModel:
         self._messages = {echo: ChatMessages(provider, echo_reasoning=echo, short_ids=short) for echo in (True, False)}
 
     def __repr__(self) -> str:
-        return f"<ChatModel {self._provider}/{self._model_id} at {self._endpoint.url}>"
+        return f"<ChatModel {self._provider}/{self._model_id} at {shown_url(self._endpoint.url)}>"
 
     @property
     def provider(self) -> str:
@@ -129,10 +128,10 @@ class ChatModel:
         return [*response.feed([body]), *response.end()]
 
     def _not_a_stream(self, kind: str, body: bytes, secrets: tuple[str, ...]) -> ModelError:
-        shown = redact(bounded(body.decode("utf-8", "replace"), 200), secrets)
+        shown = bounded(redact(body.decode("utf-8", "replace"), secrets), 200)
         return ModelError(
             f"{self._provider} answered with {kind}, not with a model's answer; is the base URL right "
-            f"({self._endpoint.url}, it often ends in /v1)? It said: {shown}",
+            f"({shown_url(self._endpoint.url)}, it often ends in /v1)? It said: {shown}",
             id="MODEL_RESPONSE_INVALID",
             provider=self._provider,
         )
@@ -150,7 +149,7 @@ class ChatModel:
         return _Call(
             body,
             self._http_request(body, headers, request),
-            _secrets(key, headers),
+            secrets_of(self._endpoint.url, headers),
             Assembler(str(len(request.prompt.turns)), slot.used_ids),
         )
 
@@ -217,9 +216,3 @@ def _last(response: ChatResponse, splitter: SseSplitter) -> Iterator[Sequence[Pa
             if error.id != "MODEL_EVENT_INVALID":
                 raise
     yield response.end()
-
-
-def _secrets(key: str | None, headers: Mapping[str, str]) -> tuple[str, ...]:
-    """What was sent and must not come back in a message."""
-    found = [value for name, value in headers.items() if _SECRET.search(name)]
-    return (key, *found) if key else tuple(found)

@@ -13,14 +13,18 @@ from typing import Any, cast
 
 import msgspec
 
+from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
 from tenuto.core.payloads import FilePayload, ResponseMetadataPayload, Usage
 from tenuto.models.assemble import Assembler, ToolDelta
 from tenuto.models.chat.wire import NO_DELTA, CallDelta, ChatChunk, Choice, Delta, Head, WireUsage
-from tenuto.models.http_errors import bounded, in_band, read_error, redact
+from tenuto.models.http_errors import bounded, in_band, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
 
 DONE = b"[DONE]"
+_SHOWN = 16 * 1024
+"""Bytes of an unreadable event that are looked through before a few of them are shown."""
+
 _REASONS: Mapping[str, ProviderReason] = {
     "stop": "stop",
     "eos": "stop",
@@ -155,7 +159,8 @@ class ChatResponse:
             return
         self._named = True
         created = int(head.created * 1000) if head.created else None
-        headers = {name: value for name, value in self._headers.items() if name != "set-cookie"}
+        known = self._secrets
+        headers = {name: redact(value, known) for name, value in self._headers.items() if name != "set-cookie"}
         self._assembler.parts.append(ResponseMetadataPayload(head.id or None, created, head.model or None, headers))
 
     def _check_error(self, data: bytes) -> None:
@@ -240,7 +245,7 @@ class ChatResponse:
             said = None
         if said is not None:
             return in_band(self._provider, said, self._secrets)
-        shown = redact(bounded(data[:400].decode("utf-8", "replace"), 200), self._secrets)
+        shown = bounded(redact(data[:_SHOWN].decode("utf-8", "replace"), self._secrets), 200)
         return ModelError(
             f"{self._provider} sent an event that is not a chat completion chunk ({error}): {shown}",
             id="MODEL_EVENT_INVALID",

@@ -9,9 +9,9 @@ Source: OpenAI chat completion chunk object; `reasoning_content` (DeepSeek, vLLM
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 
 class FunctionDelta(Struct, gc=False):
@@ -87,28 +87,32 @@ class Head(Struct, gc=False):
     created: float | None = None
 
 
+Count = Annotated[int, Meta(ge=0)]
+"""A number of tokens; a negative one is no count, and could hide what other steps have used."""
+
+
 class PromptDetails(Struct):
     """Where the input came from."""
 
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
 
 
 class CompletionDetails(Struct):
     """What the output was."""
 
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Count | None = None
 
 
 class WireUsage(Struct):
     """Token counts; `prompt_cache_hit_tokens` is DeepSeek's."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    total_tokens: Count | None = None
     prompt_tokens_details: PromptDetails | None = None
     completion_tokens_details: CompletionDetails | None = None
-    prompt_cache_hit_tokens: int | None = None
+    prompt_cache_hit_tokens: Count | None = None
 
 
 class FunctionOut(Struct):

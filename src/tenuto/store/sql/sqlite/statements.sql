@@ -60,10 +60,19 @@ WHERE status = 'running' AND scope_kind = ? AND scope_id = ? AND scope_resource 
 
 -- Not children: their parent's step recovers them.
 -- name: running
-SELECT runs.n, leases.owner, leases.expires_at FROM runs INDEXED BY runs_running LEFT JOIN leases
+SELECT runs.n, leases.owner, leases.expires_at, NULL, NULL FROM runs INDEXED BY runs_running LEFT JOIN leases
 ON leases.scope_kind = runs.scope_kind AND leases.scope_id = runs.scope_id
     AND leases.scope_resource = runs.scope_resource
 WHERE runs.status = 'running' AND runs.durable = 1 AND runs.parent_id IS NULL ORDER BY runs.n;
+
+-- name: suspended
+SELECT runs.n, leases.owner, leases.expires_at, runs.run_id, runs.resource_id
+FROM runs INDEXED BY runs_suspended LEFT JOIN leases
+ON leases.scope_kind = runs.scope_kind AND leases.scope_id = runs.scope_id
+    AND leases.scope_resource = runs.scope_resource
+WHERE runs.status = 'suspended' AND runs.durable = 1 AND runs.parent_id IS NULL AND EXISTS (
+    SELECT 1 FROM posts WHERE queue_kind = 'run' AND queue_id = runs.run_id AND queue_resource = ''
+) ORDER BY runs.n;
 
 -- name: plain_running
 SELECT runs.n, runs.scope_kind, runs.scope_id, runs.scope_resource, leases.owner, leases.expires_at, leases.epoch

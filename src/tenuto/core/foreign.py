@@ -1,0 +1,46 @@
+"""Calling code of the user's from a run's own task.
+
+Invariant: what a user's function raises never looks like the end of the task that calls it: a `CancelledError` means
+that the task itself was cancelled, and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+
+_PASS = (Exception, GeneratorExit, KeyboardInterrupt, SystemExit)
+
+
+class Escaped(Exception):
+    """A user's function raised what is no `Exception`; that is its `__cause__`."""
+
+
+@contextmanager
+def contained() -> Generator[None]:
+    """Let what would end the task out as an ordinary exception.
+
+    Raises:
+        Escaped: For a `CancelledError` that is not this task's (something the function awaited was cancelled), and
+            for any other `BaseException`. The end of the process and the closing of the coroutine pass through.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise Escaped("CancelledError: something it awaited was cancelled") from error
+    except _PASS:
+        raise
+    except BaseException as error:
+        raise Escaped(f"{type(error).__name__}: {message_of(error)}") from error
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an exception; empty when asking for it raises."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an exception whose text raises is still an exception
+        return ""
