@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, Required, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, Required, TypedDict, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
@@ -19,17 +19,15 @@ from tenuto.core.ids import RandomIds
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.options import DefaultOptions, ModelConfig, RunOptions, SegmentOptions, normalise
 from tenuto.runs.listing import SuspendedRuns, list_suspended
-from tenuto.runs.output import RunOutput
-from tenuto.runs.portal import Portal
 from tenuto.runs.result import Result
 from tenuto.runs.segments import Answer
-from tenuto.runs.sync import SyncRunOutput
 from tenuto.steps.run import UNSET, Definition
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunStore
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.tool import Tools
 from tenuto.tools.toolbox import Toolbox
+from tenuto.twins import SyncTwins
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
@@ -73,7 +71,7 @@ class NotDurable(RunError, AttributeError):
         super().__init__(message, id="DURABLE_AGENT_NOT_REGISTERED", category="USER")
 
 
-class Agent(Generic[DepsT, OutputT]):
+class Agent(SyncTwins[DepsT, OutputT]):
     """A model, its instructions and its tools, under a name.
 
     Agents are frozen; `replace(...)` gives a changed copy. Values marked *dynamic* may also be functions of the request
@@ -202,7 +200,8 @@ class Agent(Generic[DepsT, OutputT]):
         """A copy with other constructor arguments; bound to no app."""
         return cast("Agent[DepsT, OutputT]", Agent(**{**self._given, **changes}))
 
-    def _setup(self) -> Setup:
+    def setup(self) -> Setup:
+        """What a run needs of this agent, its app and a test's overrides; for the runtime."""
         return self._base.bound().overridden(id(self))
 
     @property
@@ -230,7 +229,7 @@ class Agent(Generic[DepsT, OutputT]):
             ConfigurationError: The definition, the options or the request context cannot work; nothing was sent.
             ModelError: The model call failed. Like every error after the start it carries `.result`, the full output.
         """
-        return await self._drained(Call(self._setup(), messages, deps, options))
+        return await self._drained(Call(self.setup(), messages, deps, options))
 
     def stream(
         self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
@@ -248,7 +247,7 @@ class Agent(Generic[DepsT, OutputT]):
             TypeError: At once: an unknown option, or a value of the wrong type.
             ConfigurationError: When awaited: the run could not start.
         """
-        return PendingStream(Call(self._setup(), messages, deps, options))
+        return PendingStream(Call(self.setup(), messages, deps, options))
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
@@ -279,7 +278,7 @@ class Agent(Generic[DepsT, OutputT]):
                 `AGENT_RESUME_INVALID_DATA` (still suspended), `WORKFLOW_RESUME_ALREADY_CLAIMED` (another was faster).
         """
         return PendingStream(
-            Resumption(self._setup(), run_id, Answer(data=resume_data, tool_call_id=tool_call_id), deps, options)
+            Resumption(self.setup(), run_id, Answer(data=resume_data, tool_call_id=tool_call_id), deps, options)
         )
 
     async def resume_generate(
@@ -293,7 +292,7 @@ class Agent(Generic[DepsT, OutputT]):
     ) -> Result[OutputT]:
         """`resume_stream`, drained: the result of the whole run, the part before the suspension included."""
         answer = Answer(data=resume_data, tool_call_id=tool_call_id)
-        return await self._drained(Resumption(self._setup(), run_id, answer, deps, options))
+        return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
 
     def approve_tool_call(
         self,
@@ -314,7 +313,7 @@ class Agent(Generic[DepsT, OutputT]):
             **options: See `SegmentOptions`.
         """
         answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
-        return PendingStream(Resumption(self._setup(), run_id, answer, deps, options))
+        return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
 
     async def approve_tool_call_generate(
         self,
@@ -327,7 +326,7 @@ class Agent(Generic[DepsT, OutputT]):
     ) -> Result[OutputT]:
         """`approve_tool_call`, drained."""
         answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
-        return await self._drained(Resumption(self._setup(), run_id, answer, deps, options))
+        return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
 
     def decline_tool_call(
         self,
@@ -340,7 +339,7 @@ class Agent(Generic[DepsT, OutputT]):
     ) -> PendingStream[OutputT]:
         """Keep a call from running, tell the model why, and stream what follows; see `resume_stream`."""
         answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id)
-        return PendingStream(Resumption(self._setup(), run_id, answer, deps, options))
+        return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
 
     async def decline_tool_call_generate(
         self,
@@ -353,7 +352,7 @@ class Agent(Generic[DepsT, OutputT]):
     ) -> Result[OutputT]:
         """`decline_tool_call`, drained."""
         answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id)
-        return await self._drained(Resumption(self._setup(), run_id, answer, deps, options))
+        return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
 
     async def list_suspended_runs(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:
         """The runs of this agent that wait for a decision, newest first, with their calls; from the store.
@@ -365,7 +364,7 @@ class Agent(Generic[DepsT, OutputT]):
         Raises:
             ConfigurationError: `AGENT_LIST_SUSPENDED_RUNS_INVALID_PER_PAGE` or `..._PAGE`.
         """
-        return await list_suspended(self._setup().store, self.id, per_page=per_page, page=page)
+        return await list_suspended(self.setup().store, self.id, per_page=per_page, page=page)
 
     async def _drained(self, call: Starting) -> Result[OutputT]:
         started = await call.begin()
@@ -377,25 +376,6 @@ class Agent(Generic[DepsT, OutputT]):
         if result.error is not None:
             raise result.error
         return cast("Result[OutputT]", result)
-
-    # -- sync twins --------------------------------------------------------------------------------------------------
-
-    def generate_sync(
-        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
-    ) -> Result[OutputT]:
-        """`generate` for code without an event loop; also works inside Jupyter. Ctrl-C aborts the run."""
-        return Portal.current().run(self.generate(messages, deps=deps, **options))
-
-    def stream_sync(
-        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
-    ) -> SyncRunOutput[OutputT]:
-        """`stream` for code without an event loop: `for chunk in output.full_stream`, then `output.text`."""
-        portal = Portal.current()
-        return SyncRunOutput(portal, portal.run(_started(self.stream(messages, deps=deps, **options))))
-
-
-async def _started(pending: PendingStream[OutputT]) -> RunOutput[OutputT]:
-    return await pending
 
 
 def _check_model(model: object, agent_id: str) -> None:

@@ -14,14 +14,16 @@ from typing import Any, Literal, Self
 
 from tenuto.agent import Agent
 from tenuto.bus import InProcessPubSub, PubSub
-from tenuto.calls import AppServices
+from tenuto.calls import AppServices, make_host
 from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.errors import ConfigurationError, RunError, TenutoError
 from tenuto.durable import DurableAgent, create_durable_agent
 from tenuto.machine.records import LOOP_VERSION
 from tenuto.runs.recovery import RecoveryPolicy, sweep
+from tenuto.runs.segments import recover_run
 from tenuto.runs.supervisor import Supervisor
 from tenuto.steps.functions import add_functions
+from tenuto.steps.run import UNSET
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunRow, RunStore
 
@@ -120,16 +122,17 @@ class Tenuto:
 
     async def _recover(self, row: RunRow) -> None:
         """Take one run up, if its agent is one of ours; returns when it has ended or waits."""
-        for agent in self._agents.values():
-            if agent.id == row.agent_id and isinstance(agent, DurableAgent):
-                try:
-                    output = await agent.recover(row.run_id)
-                    await output.consume_stream()
-                except RunError as error:
-                    _log.info("Run %s was not recovered: %s", row.run_id, error)
-                except TenutoError:
-                    _log.exception("Recovering run %s failed.", row.run_id)
-                return
+        agent = next((agent for agent in self._agents.values() if agent.id == row.agent_id), None)
+        if agent is None:
+            return
+        setup = agent.setup()
+        try:
+            started = await recover_run(make_host(setup, {}, UNSET), row, wake=setup.wake)
+            await started.driver.output.consume_stream()
+        except RunError as error:
+            _log.info("Run %s was not recovered: %s", row.run_id, error)
+        except TenutoError:
+            _log.exception("Recovering run %s failed.", row.run_id)
 
     def _check_ids(self) -> None:
         seen: dict[str, str] = {}

@@ -29,6 +29,7 @@ from tenuto.runs.segments import Answer, end_run, find_run, recover_run
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.run import UNSET
+from tenuto.twins import DurableTwins
 
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
@@ -53,7 +54,7 @@ class Recovered(Struct, frozen=True, rename=wire_name):
     failed: int
 
 
-class DurableAgent(Agent[DepsT, OutputT]):
+class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
     """Made by `create_durable_agent`, which see.
 
     Attributes:
@@ -113,7 +114,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
         """Answer a pending call and stream what follows; see `Agent.resume_stream`."""
         self._registered("resume")
         answer = Answer(data=resume_data, tool_call_id=tool_call_id)
-        return PendingStream(Resumption(self._setup(), run_id, answer, deps, options))
+        return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
 
     async def observe(
         self, run_id: str, *, offset: int | None = None, **options: Unpack[SegmentOptions]
@@ -130,7 +131,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
             RunError: `DURABLE_AGENT_NOT_REGISTERED`, `DURABLE_AGENT_RUN_NOT_FOUND`, or another agent's run.
         """
         self._registered("observe")
-        setup = self._setup()
+        setup = self.setup()
         given = normalise(options)
         host = make_host(setup, {}, UNSET)
         row = await _known(host, run_id)
@@ -180,7 +181,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
         self._registered("recover_active_runs")
         if run_id is not None:
             return _summed([await self._recovered(run_id)])
-        store = self._setup().store
+        store = self.setup().store
         rows = [row for row in await store.recoverable(limit=10_000) if row.agent_id == self.id]
         wanted = [row for row in rows if created_before is None or (row.created_at or 0.0) < created_before]
         return _summed([await self._recovered(row.run_id) for row in wanted[:limit]])
@@ -192,7 +193,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
             ConfigurationError: `DURABLE_AGENT_LIST_ACTIVE_RUNS_INVALID_PER_PAGE` or `..._PAGE`.
         """
         self._registered("list_active_runs")
-        return await list_active(self._setup().store, self.id, per_page=per_page, page=page)
+        return await list_active(self.setup().store, self.id, per_page=per_page, page=page)
 
     async def abort_run_stream(self, run_id: str, reason: str | None = None) -> bool:
         """Abort a run wherever it is driven; one that waits for a decision is ended here.
@@ -203,7 +204,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
         Raises:
             RunError: There is no such run of this agent.
         """
-        setup = self._setup()
+        setup = self.setup()
         host = make_host(setup, {}, UNSET)
         return await end_run(host, await _known(host, run_id), reason, wake=setup.wake)
 
@@ -219,7 +220,7 @@ class DurableAgent(Agent[DepsT, OutputT]):
         self._registered("recover")
         given = normalise(options)
         build_options({**given, "max_steps": given.get("max_steps", 1)})
-        setup = self._setup()
+        setup = self.setup()
         host = make_host(setup, given, deps)
         return await recover_run(host, await _known(host, run_id), wake=setup.wake)
 
@@ -238,7 +239,8 @@ class DurableAgent(Agent[DepsT, OutputT]):
         if slot.services is None and slot.own is None:
             raise not_registered(self.id, method)
 
-    def _setup(self) -> Setup:
+    def setup(self) -> Setup:
+        """See `Agent.setup`."""
         setup = self._base.bound().overridden(id(self.agent), id(self))
         if setup.store is default_store:
             _log.info("Durable agent %s has no app and no store=: its runs end with this process.", self.id)

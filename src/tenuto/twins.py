@@ -1,0 +1,205 @@
+"""The sync twins: every public coroutine method of an agent under its full name and `_sync`.
+
+Invariant: a twin only waits, on the portal's event loop, for the method it is named after; it works in scripts, in
+threads and where a loop is running already (Jupyter). Ctrl-C aborts what it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+from typing_extensions import TypeVar, Unpack
+
+from tenuto.messages.input import Messages
+from tenuto.options import RunOptions, SegmentOptions
+from tenuto.runs.listing import ActiveRuns, SuspendedRuns
+from tenuto.runs.output import RunOutput
+from tenuto.runs.portal import Portal
+from tenuto.runs.result import Result
+from tenuto.runs.sync import SyncRunOutput
+from tenuto.steps.run import UNSET
+
+if TYPE_CHECKING:
+    from tenuto.durable import Recovered
+
+DepsT = TypeVar("DepsT", default=None)
+OutputT = TypeVar("OutputT", default=str)
+
+
+class SyncTwins(Generic[DepsT, OutputT]):
+    """The twins of `Agent`'s methods."""
+
+    __slots__ = ()
+
+    def generate_sync(
+        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
+    ) -> Result[OutputT]:
+        """`generate` for code without an event loop; also works inside Jupyter. Ctrl-C aborts the run."""
+        return _waited(lambda: cast("Any", self).generate(messages, deps=deps, **options))
+
+    def stream_sync(
+        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
+    ) -> SyncRunOutput[OutputT]:
+        """`stream` for code without an event loop: `for chunk in output.full_stream`, then `output.text`."""
+        return _output(lambda: cast("Any", self).stream(messages, deps=deps, **options))
+
+    def resume_stream_sync(
+        self,
+        resume_data: Any,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> SyncRunOutput[OutputT]:
+        """`resume_stream` for code without an event loop."""
+        agent = cast("Any", self)
+        return _output(
+            lambda: agent.resume_stream(resume_data, run_id=run_id, tool_call_id=tool_call_id, deps=deps, **options)
+        )
+
+    def resume_generate_sync(
+        self,
+        resume_data: Any,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> Result[OutputT]:
+        """`resume_generate` for code without an event loop."""
+        agent = cast("Any", self)
+        return _waited(
+            lambda: agent.resume_generate(resume_data, run_id=run_id, tool_call_id=tool_call_id, deps=deps, **options)
+        )
+
+    def approve_tool_call_sync(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        args: dict[str, Any] | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> SyncRunOutput[OutputT]:
+        """`approve_tool_call` for code without an event loop."""
+        agent = cast("Any", self)
+        return _output(
+            lambda: agent.approve_tool_call(run_id=run_id, tool_call_id=tool_call_id, args=args, deps=deps, **options)
+        )
+
+    def approve_tool_call_generate_sync(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        args: dict[str, Any] | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> Result[OutputT]:
+        """`approve_tool_call_generate` for code without an event loop."""
+        agent = cast("Any", self)
+        return _waited(
+            lambda: agent.approve_tool_call_generate(
+                run_id=run_id, tool_call_id=tool_call_id, args=args, deps=deps, **options
+            )
+        )
+
+    def decline_tool_call_sync(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        reason: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> SyncRunOutput[OutputT]:
+        """`decline_tool_call` for code without an event loop."""
+        agent = cast("Any", self)
+        return _output(
+            lambda: agent.decline_tool_call(
+                run_id=run_id, tool_call_id=tool_call_id, reason=reason, deps=deps, **options
+            )
+        )
+
+    def decline_tool_call_generate_sync(
+        self,
+        *,
+        run_id: str,
+        tool_call_id: str | None = None,
+        reason: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> Result[OutputT]:
+        """`decline_tool_call_generate` for code without an event loop."""
+        agent = cast("Any", self)
+        return _waited(
+            lambda: agent.decline_tool_call_generate(
+                run_id=run_id, tool_call_id=tool_call_id, reason=reason, deps=deps, **options
+            )
+        )
+
+    def list_suspended_runs_sync(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:
+        """`list_suspended_runs` for code without an event loop."""
+        return _waited(lambda: cast("Any", self).list_suspended_runs(per_page=per_page, page=page))
+
+
+class DurableTwins(Generic[DepsT, OutputT]):
+    """The twins of what `DurableAgent` adds."""
+
+    __slots__ = ()
+
+    def resume_sync(
+        self,
+        run_id: str,
+        resume_data: Any,
+        *,
+        tool_call_id: str | None = None,
+        deps: DepsT = UNSET,
+        **options: Unpack[SegmentOptions],
+    ) -> SyncRunOutput[OutputT]:
+        """`resume` for code without an event loop."""
+        agent = cast("Any", self)
+        return _output(lambda: agent.resume(run_id, resume_data, tool_call_id=tool_call_id, deps=deps, **options))
+
+    def observe_sync(
+        self, run_id: str, *, offset: int | None = None, **options: Unpack[SegmentOptions]
+    ) -> SyncRunOutput[OutputT]:
+        """`observe` for code without an event loop."""
+        return _output(lambda: cast("Any", self).observe(run_id, offset=offset, **options))
+
+    def recover_sync(
+        self, run_id: str, *, deps: DepsT = UNSET, **options: Unpack[SegmentOptions]
+    ) -> SyncRunOutput[OutputT]:
+        """`recover` for code without an event loop."""
+        return _output(lambda: cast("Any", self).recover(run_id, deps=deps, **options))
+
+    def recover_active_runs_sync(
+        self, *, run_id: str | None = None, limit: int = 100, created_before: float | None = None
+    ) -> Recovered:
+        """`recover_active_runs` for code without an event loop."""
+        agent = cast("Any", self)
+        return _waited(lambda: agent.recover_active_runs(run_id=run_id, limit=limit, created_before=created_before))
+
+    def list_active_runs_sync(self, *, per_page: int | None = None, page: int | None = None) -> ActiveRuns:
+        """`list_active_runs` for code without an event loop."""
+        return _waited(lambda: cast("Any", self).list_active_runs(per_page=per_page, page=page))
+
+    def abort_run_stream_sync(self, run_id: str, reason: str | None = None) -> bool:
+        """`abort_run_stream` for code without an event loop."""
+        return _waited(lambda: cast("Any", self).abort_run_stream(run_id, reason))
+
+
+def _waited(call: Callable[[], Awaitable[Any]]) -> Any:
+    return Portal.current().run(_awaited(call))
+
+
+def _output(call: Callable[[], Awaitable[RunOutput[Any]]]) -> SyncRunOutput[Any]:
+    portal = Portal.current()
+    return SyncRunOutput(portal, portal.run(_awaited(call)))
+
+
+async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:
+    """Made on the portal's loop, so that nothing is left unawaited when the portal refuses."""
+    return await call()

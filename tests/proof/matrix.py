@@ -1,0 +1,231 @@
+"""The kill matrix: where a driver dies, in which run, and what must come of it.
+
+Invariant: a cell stands for what differs: a point is crossed with the tools, runs and policies that change what happens
+there, not with all of them. The soak crosses everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.proof.cells import Cell, Kill
+
+UNKNOWN = "may have taken effect"
+AFTER_INTENT = Kill("tool.after_intent")
+IN_BODY = Kill("proof.effect")
+AFTER_EFFECT = Kill("tool.after_effect")
+AFTER_RESULT = Kill("tool.after_result")
+
+
+def unpublished(after: str) -> Kill:
+    """Dies when the commit behind that point is stored and nothing of it was shown."""
+    return Kill("journal.commit.after", after=after)
+
+
+def in_commit(after: str) -> Kill:
+    """Dies inside the transaction behind that point, before its COMMIT."""
+    return Kill("store.group_commit.before", after=after)
+
+
+def committed(after: str) -> Kill:
+    """Dies when the transaction behind that point is stored and nobody was told."""
+    return Kill("store.group_commit.after", after=after)
+
+
+TEXT: Mapping[str, Cell] = {
+    "after-claim": Cell(scenario="text", kills=[Kill("run.after_claim")], requests={}, status="failed"),
+    "before-first-commit": Cell(scenario="text", kills=[in_commit("run.after_claim")], requests={}, status="failed"),
+    "after-claim-twice": Cell(
+        scenario="text",
+        kills=[Kill("run.after_claim"), Kill("journal.commit.after")],
+        requests={},
+        status="failed",
+    ),
+    "S26-FP1": Cell(scenario="text", kills=[unpublished("run.after_claim")], requests={1: 1}),
+    "S26-FP1-nobody-told": Cell(scenario="text", kills=[committed("run.after_claim")], requests={1: 1}),
+    "S27-FP2": Cell(scenario="text", kills=[Kill("model.before_call")], requests={1: 1}),
+    "S27-FP2-in-commit": Cell(scenario="text", kills=[in_commit("model.before_call")], requests={1: 1}),
+    "S28-FP3": Cell(scenario="text", kills=[Kill("model.mid_stream", 12)], requests={1: 2}),
+    "S28-FP3-twice": Cell(
+        scenario="text", kills=[Kill("model.mid_stream", 9), Kill("model.mid_stream", 5)], requests={1: 3}
+    ),
+    "S29-FP4-text": Cell(scenario="text", kills=[Kill("model.after_commit")], requests={1: 1}),
+    "S37-FP11": Cell(scenario="text", kills=[Kill("run.after_finalise")], requests={1: 1}),
+    "S38-FP12": Cell(scenario="text", kills=[Kill("run.before_terminal")], requests={1: 1}),
+    "S38-FP12-in-commit": Cell(scenario="text", kills=[in_commit("run.before_terminal")], requests={1: 1}),
+    "S38-FP13-unpublished": Cell(scenario="text", kills=[unpublished("run.before_terminal")], requests={1: 1}),
+    "S38-FP13-nobody-told": Cell(scenario="text", kills=[committed("run.before_terminal")], requests={1: 1}),
+    "S38-FP13": Cell(scenario="text", kills=[Kill("run.after_terminal")], requests={1: 1}),
+}
+
+ASKED_ONCE = {1: 1, 2: 1}
+
+TOOLS: Mapping[str, Cell] = {
+    "S29-FP4-once": Cell(scenario="once", kills=[Kill("model.after_commit")], effects={"a": 1}, requests=ASKED_ONCE),
+    "before-intent": Cell(scenario="once", kills=[in_commit("model.after_commit")], effects={"a": 1}),
+    "FP5-none": Cell(scenario="none", kills=[AFTER_INTENT], effects={"a": 1}, requests=ASKED_ONCE),
+    "FP6-none": Cell(scenario="none", kills=[AFTER_EFFECT], effects={"a": 2}, requests=ASKED_ONCE),
+    "FP7-none": Cell(scenario="none", kills=[AFTER_RESULT], effects={"a": 1}, requests=ASKED_ONCE),
+    "S30-FP5-idempotent": Cell(scenario="idempotent", kills=[AFTER_INTENT], effects={"a": 1}, requests=ASKED_ONCE),
+    "S31-FP6-idempotent": Cell(scenario="idempotent", kills=[AFTER_EFFECT], effects={"a": 2}, requests=ASKED_ONCE),
+    "FP7-idempotent": Cell(scenario="idempotent", kills=[AFTER_RESULT], effects={"a": 1}, requests=ASKED_ONCE),
+    "FP5-once": Cell(scenario="once", kills=[AFTER_INTENT], effects={}, requests=ASKED_ONCE, told=UNKNOWN),
+    "FP5-once-nobody-told": Cell(
+        scenario="once", kills=[committed("model.after_commit")], effects={}, requests=ASKED_ONCE, told=UNKNOWN
+    ),
+    "S32-FP6-once": Cell(scenario="once", kills=[AFTER_EFFECT], effects={"a": 1}, requests=ASKED_ONCE, told=UNKNOWN),
+    "S32-in-body": Cell(scenario="once", kills=[IN_BODY], effects={"a": 1}, requests=ASKED_ONCE, told=UNKNOWN),
+    "S32-FP6-in-commit": Cell(scenario="once", kills=[in_commit("tool.after_effect")], effects={"a": 1}, told=UNKNOWN),
+    "FP6-once-sync": Cell(scenario="once-sync", kills=[AFTER_EFFECT], effects={"a": 1}, told=UNKNOWN),
+    "FP7-once-nobody-told": Cell(
+        scenario="once", kills=[committed("tool.after_effect")], effects={"a": 1}, told="paid a"
+    ),
+    "FP7-once-unpublished": Cell(
+        scenario="once", kills=[unpublished("tool.after_effect")], effects={"a": 1}, told="paid a"
+    ),
+    "FP7-once": Cell(scenario="once", kills=[AFTER_RESULT], effects={"a": 1}, requests=ASKED_ONCE, told="paid a"),
+    "after-step": Cell(scenario="once", kills=[Kill("model.before_call", 2)], effects={"a": 1}, requests=ASKED_ONCE),
+    "FP5-reconcile": Cell(scenario="checked", kills=[AFTER_INTENT], effects={"a": 1}, told="paid a"),
+    "FP6-reconcile": Cell(scenario="checked", kills=[AFTER_EFFECT], effects={"a": 1}, told="as the bank says"),
+    "FP7-reconcile": Cell(scenario="checked", kills=[AFTER_RESULT], effects={"a": 1}, told="paid a"),
+    "FP5-reconcile-FP6": Cell(
+        scenario="checked", kills=[AFTER_INTENT, AFTER_EFFECT], effects={"a": 1}, told="as the bank says"
+    ),
+    "S32-FP6-suspend": Cell(scenario="asking", kills=[AFTER_EFFECT], effects={"a": 1}, told="as a person says"),
+    "FP5-suspend-applied": Cell(scenario="asking", kills=[AFTER_INTENT], effects={}, told="as a person says"),
+    "FP5-suspend-not-applied": Cell(scenario="asking-no", kills=[AFTER_INTENT], effects={"a": 1}, told="paid a"),
+    "FP5-suspend-FP8": Cell(
+        scenario="asking", kills=[AFTER_INTENT, Kill("call.before_pending")], effects={}, told="as a person says"
+    ),
+    "FP5-suspend-FP9": Cell(
+        scenario="asking", kills=[AFTER_INTENT, Kill("run.after_park")], effects={}, told="as a person says"
+    ),
+    "FP5-suspend-FP10": Cell(
+        scenario="asking-no", kills=[AFTER_INTENT, None, Kill("run.after_resume_claim")], effects={"a": 1}
+    ),
+    "FP5-suspend-again": Cell(
+        scenario="asking", kills=[AFTER_INTENT, None, Kill("run.after_decision")], effects={}, told="as a person says"
+    ),
+    "step-in-body": Cell(scenario="steps", kills=[IN_BODY], effects={"a:charge": 1}, told=UNKNOWN),
+    "step-recorded": Cell(
+        scenario="steps", kills=[unpublished("proof.effect")], effects={"a:charge": 1, "a:mail": 1}, told="charged and"
+    ),
+    "steps-FP6": Cell(
+        scenario="steps", kills=[AFTER_EFFECT], effects={"a:charge": 1, "a:mail": 1}, told="charged and mailed"
+    ),
+    "S33-FP7-second": Cell(
+        scenario="parallel", kills=[Kill("tool.after_result", 2)], requests=ASKED_ONCE, effects=None
+    ),
+    "parallel-FP5-second": Cell(scenario="parallel", kills=[Kill("tool.after_intent", 2)], requests=ASKED_ONCE),
+    "parallel-FP6-third": Cell(scenario="parallel", kills=[Kill("tool.after_effect", 3)], requests=ASKED_ONCE),
+    "chain-FP4-second": Cell(scenario="chain", kills=[Kill("model.after_commit", 2)], effects={"a": 1, "b": 1, "c": 1}),
+    "chain-FP7-third": Cell(scenario="chain", kills=[Kill("tool.after_result", 3)], effects={"a": 1, "b": 1, "c": 1}),
+    "chain-each": Cell(
+        scenario="chain",
+        kills=[AFTER_RESULT, AFTER_RESULT, AFTER_RESULT, Kill("run.before_terminal")],
+        effects={"a": 1, "b": 1, "c": 1},
+        requests={1: 1, 2: 1, 3: 1, 4: 1},
+    ),
+    "replanned-FP5": Cell(scenario="replanned", kills=[AFTER_INTENT], effects={}, told=UNKNOWN),
+    "replanned-FP6": Cell(scenario="replanned", kills=[AFTER_EFFECT], effects={"a": 1}, told=UNKNOWN),
+    "replanned-FP7": Cell(scenario="replanned", kills=[AFTER_RESULT], effects={"a": 1}, told="paid a"),
+    "replanned-second-FP7": Cell(
+        scenario="replanned", kills=[Kill("model.after_commit", 2)], effects={"a": 1}, told="paid a"
+    ),
+    "replanned-reconcile-FP5": Cell(scenario="replanned-checked", kills=[AFTER_INTENT], effects={"a": 1}),
+    "replanned-reconcile-FP6": Cell(
+        scenario="replanned-checked", kills=[AFTER_EFFECT], effects={"a": 1}, told="as the bank says"
+    ),
+    "replanned-suspend-FP6": Cell(
+        scenario="replanned-asking", kills=[AFTER_EFFECT], effects={"a": 1}, told="as a person says"
+    ),
+    "twins": Cell(scenario="twins", effects={"a": 1}, told="paid a"),
+    "twins-FP5": Cell(scenario="twins", kills=[AFTER_INTENT], effects={}, told=UNKNOWN),
+    "twins-FP6": Cell(scenario="twins", kills=[AFTER_EFFECT], effects={"a": 1}, told=UNKNOWN),
+    "twins-FP7": Cell(scenario="twins", kills=[AFTER_RESULT], effects={"a": 1}, told="paid a"),
+    "twins-reconcile": Cell(scenario="twins-checked", effects={"a": 1}, told="paid a"),
+    "twins-reconcile-FP5": Cell(scenario="twins-checked", kills=[AFTER_INTENT], effects={"a": 1}, told="paid a"),
+    "twins-reconcile-FP6": Cell(scenario="twins-checked", kills=[AFTER_EFFECT], effects={"a": 1}, told="the bank says"),
+}
+
+PAID = {"a": 1}
+
+DECISIONS: Mapping[str, Cell] = {
+    "S34-FP8": Cell(scenario="approval", kills=[Kill("call.before_pending")], effects=PAID, requests=ASKED_ONCE),
+    "S34-FP8-in-commit": Cell(scenario="approval", kills=[in_commit("call.before_pending")], effects=PAID),
+    "S34-FP8-run-level": Cell(scenario="run-approval", kills=[Kill("call.before_pending")], effects=PAID),
+    "S35-wait-unpublished": Cell(scenario="approval", kills=[unpublished("call.before_pending")], effects=PAID),
+    "S35-before-park": Cell(scenario="approval", kills=[Kill("run.before_park")], effects=PAID),
+    "S35-park-in-commit": Cell(scenario="approval", kills=[in_commit("run.before_park")], effects=PAID),
+    "S35-FP9-nobody-told": Cell(scenario="approval", kills=[committed("run.before_park")], effects=PAID),
+    "S35-FP9": Cell(scenario="approval", kills=[Kill("run.after_park")], effects=PAID, requests=ASKED_ONCE),
+    "after-post": Cell(scenario="approval", kills=[None, Kill("run.after_post")], effects=PAID),
+    "S36-FP10": Cell(scenario="approval", kills=[None, Kill("run.after_resume_claim")], effects=PAID),
+    "S36-FP10-segment": Cell(scenario="approval", kills=[None, unpublished("run.after_resume_claim")], effects=PAID),
+    "S36-FP10-run-level": Cell(scenario="run-approval", kills=[None, Kill("run.after_resume_claim")], effects=PAID),
+    "S36-decided": Cell(scenario="approval", kills=[None, Kill("run.after_decision")], effects=PAID),
+    "S36-declined": Cell(
+        scenario="decline", kills=[None, Kill("run.after_resume_claim")], effects={}, told="too expensive"
+    ),
+    "S36-declined-decided": Cell(
+        scenario="decline", kills=[None, Kill("run.after_decision")], effects={}, told="too expensive"
+    ),
+    "declined-after-post": Cell(
+        scenario="decline", kills=[None, Kill("run.after_post")], effects={}, told="too expensive"
+    ),
+    "S40-FP5": Cell(scenario="approval", kills=[None, AFTER_INTENT], effects={}, told=UNKNOWN),
+    "S40-FP6": Cell(scenario="approval", kills=[None, AFTER_EFFECT], effects=PAID, told=UNKNOWN),
+    "S40-FP7": Cell(scenario="approval", kills=[None, AFTER_RESULT], effects=PAID, told="paid a"),
+    "S51-one-of-two": Cell(
+        scenario="approvals", kills=[None, Kill("run.after_resume_claim")], effects={"a": 1, "b": 1}
+    ),
+    "S51-between": Cell(scenario="approvals", kills=[None, AFTER_RESULT], effects={"a": 1, "b": 1}),
+    "S51-parked-again": Cell(scenario="approvals", kills=[None, Kill("run.after_park")], effects={"a": 1, "b": 1}),
+    "S51-both": Cell(
+        scenario="approvals",
+        kills=[Kill("call.before_pending"), None, Kill("run.after_decision"), None, Kill("run.after_decision")],
+        effects={"a": 1, "b": 1},
+    ),
+    "mixed-FP7": Cell(scenario="mixed", kills=[AFTER_RESULT], effects=None),
+    "mixed-before-park": Cell(scenario="mixed", kills=[Kill("run.before_park")], effects={"a": 1, "b": 1, "c": 1}),
+    "suspension-FP8": Cell(scenario="suspension", kills=[Kill("call.before_pending")], effects=None, told=None),
+    "suspension-FP9": Cell(scenario="suspension", kills=[Kill("run.after_park")], effects=PAID),
+    "suspension-after-post": Cell(scenario="suspension", kills=[None, Kill("run.after_post")], effects=PAID),
+    "suspension-FP10": Cell(scenario="suspension", kills=[None, Kill("run.after_resume_claim")], effects=PAID),
+    "suspension-decided": Cell(scenario="suspension", kills=[None, Kill("run.after_decision")], effects=PAID),
+    "suspension-FP6": Cell(scenario="suspension", kills=[None, AFTER_EFFECT], effects=PAID, told=UNKNOWN),
+    "approval-then-suspension": Cell(
+        scenario="approval-suspension",
+        kills=[None, Kill("run.after_park"), Kill("run.after_resume_claim")],
+        effects=PAID,
+        told="from savings",
+    ),
+    "approval-then-suspension-decided": Cell(
+        scenario="approval-suspension", kills=[None, Kill("run.after_decision"), Kill("run.after_park")], effects=PAID
+    ),
+}
+
+RECOVERY: Mapping[str, Cell] = {
+    "claimed": Cell(scenario="once", kills=[AFTER_RESULT, Kill("run.after_recover_claim")], effects=PAID),
+    "segment-in-commit": Cell(
+        scenario="once", kills=[AFTER_RESULT, in_commit("run.after_recover_claim")], effects=PAID
+    ),
+    "segment": Cell(scenario="once", kills=[AFTER_RESULT, unpublished("run.after_recover_claim")], effects=PAID),
+    "FP6-twice": Cell(scenario="idempotent", kills=[AFTER_EFFECT, AFTER_EFFECT], effects={"a": 3}),
+    "settling": Cell(
+        scenario="once", kills=[AFTER_EFFECT, Kill("journal.commit.before", 2)], effects=PAID, told=UNKNOWN
+    ),
+    "settled": Cell(scenario="once", kills=[AFTER_EFFECT, Kill("journal.commit.after", 2)], effects=PAID, told=UNKNOWN),
+    "model": Cell(scenario="once", kills=[AFTER_RESULT, Kill("model.before_call")], effects=PAID, requests=ASKED_ONCE),
+    "terminal": Cell(
+        scenario="text",
+        kills=[Kill("run.before_terminal"), Kill("run.before_terminal"), in_commit("run.before_terminal")],
+        requests={1: 1},
+    ),
+}
+
+MATRIX: Mapping[str, Cell] = {
+    f"{group}:{name}": cell
+    for group, cells in (("text", TEXT), ("tool", TOOLS), ("decision", DECISIONS), ("recovery", RECOVERY))
+    for name, cell in cells.items()
+}

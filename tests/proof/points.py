@@ -1,0 +1,48 @@
+"""The failpoints of the source, and what the specification calls them.
+
+Invariant: the list is the source's: a name that is in one and not in the other fails a test.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "tenuto"
+
+POINTS = {
+    "run.after_claim": "before the first record: nothing is stored but the row",
+    "model.before_call": "FP2: the input is stored, the model has not been asked",
+    "model.mid_stream": "FP3",
+    "model.after_commit": "FP4",
+    "tool.after_intent": "FP5",
+    "tool.after_effect": "FP6",
+    "tool.after_result": "FP7",
+    "call.before_pending": "FP8: the call's wait is not stored",
+    "run.before_park": "the call's wait is stored and shown, the run still runs",
+    "run.after_park": "FP9",
+    "run.after_post": "a decision is stored, the run not yet claimed for it",
+    "run.after_abort": "an abort is stored, nobody has heard of it",
+    "run.after_resume_claim": "FP10",
+    "run.after_decision": "the decision is in the journal, its tool not begun",
+    "run.after_finalise": "FP11",
+    "run.before_terminal": "FP12",
+    "run.after_terminal": "FP13, published",
+    "run.after_recover_claim": "during a recovery",
+    "journal.commit.before": "before any commit of the log",
+    "journal.commit.after": "after it, nothing of it published",
+    "store.group_commit.before": "in a transaction, before its COMMIT",
+    "store.group_commit.after": "after the COMMIT, nobody told",
+    "store.migrate.mid": "between two migrations",
+}
+
+_HIT = re.compile(r"""faults\.hit\(\s*["']([\w.]+)["']\s*\)""")
+
+
+def points_in_source() -> dict[str, int]:
+    """Each name, and in how many places it stands."""
+    found: dict[str, int] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for name in _HIT.findall(path.read_text(encoding="utf-8")):
+            found[name] = found.get(name, 0) + 1
+    return found

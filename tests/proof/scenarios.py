@@ -1,0 +1,387 @@
+"""What the runs of the proof do: a script for the model, tools that take effect, and what each run must come to.
+
+Invariant: the model is a function of the conversation alone, so that a repeated request gets the same answer; every
+effect is a line appended to a file that no part of tenuto reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from tenuto import Agent, ToolContext, tool
+from tenuto.core import faults
+from tenuto.testing import Call, Reply
+from tenuto.tools import Applied, NotApplied, ToolFailed
+
+# -- effects ---------------------------------------------------------------------------------------------------------
+
+
+class Place:
+    """Where this process writes down what took effect; set once in each child."""
+
+    effects = Path(os.devnull)
+    held = Path(os.devnull)
+
+
+def append(path: Path, line: Mapping[str, Any]) -> None:
+    """One line, whole or not at all, whoever else writes there."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """What was appended."""
+    try:
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def take_effect(ctx: ToolContext, order: str, what: str = "") -> None:
+    append(
+        Place.effects,
+        {
+            "order": order + what,
+            "run": ctx.run_id,
+            "tool": ctx.tool_name,
+            "call": ctx.tool_call_id,
+            "key": ctx.idempotency_key,
+            "attempt": ctx.attempt,
+            "pid": os.getpid(),
+            "at": time.monotonic_ns(),
+        },
+    )
+
+
+def took_effect(ctx: ToolContext) -> bool:
+    return any(line["key"] == ctx.idempotency_key for line in lines(Place.effects))
+
+
+# -- tools -----------------------------------------------------------------------------------------------------------
+
+
+@tool(effects="none")
+async def look(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    return f"looked at {order}"
+
+
+@tool(effects="idempotent")
+async def put(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    return f"put {order}"
+
+
+@tool(effects="once")
+async def pay(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    faults.hit("proof.effect")
+    return f"paid {order}"
+
+
+@tool(effects="once")
+def pay_sync(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+def _was_paid(ctx: ToolContext) -> Applied | NotApplied:
+    return Applied(f"paid {ctx.args['order']}, as the bank says") if took_effect(ctx) else NotApplied()
+
+
+@tool(effects="once", reconcile=_was_paid)
+async def pay_checked(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+@tool(effects="once", on_unknown="suspend")
+async def pay_asking(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+@tool(effects="once", key=("order",))
+async def pay_keyed(ctx: ToolContext, order: str, note: str = "") -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+@tool(effects="once", key=("order",), reconcile=_was_paid)
+async def pay_keyed_checked(ctx: ToolContext, order: str, note: str = "") -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+@tool(effects="once", key=("order",), on_unknown="suspend")
+async def pay_keyed_asking(ctx: ToolContext, order: str, note: str = "") -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+@tool(effects="once", require_approval=True)
+async def pay_approved(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+@tool(effects="once", require_approval=True)
+async def pay_approved_asking(ctx: ToolContext, order: str) -> str:
+    if ctx.suspend_payload is None:
+        await ctx.suspend({"which": "account"})
+    take_effect(ctx, order)
+    return f"paid {order} from {ctx.resume_data['account']}"
+
+
+@tool(effects="once")
+async def pay_from(ctx: ToolContext, order: str) -> str:
+    if ctx.resume_data is None:
+        await ctx.suspend({"which": "account"})
+    take_effect(ctx, order)
+    return f"paid {order} from {ctx.resume_data['account']}"
+
+
+@tool(effects="idempotent")
+async def pay_in_steps(ctx: ToolContext, order: str) -> str:
+    async def charge() -> str:
+        take_effect(ctx, order, ":charge")
+        faults.hit("proof.effect")
+        return "charged"
+
+    async def mail() -> str:
+        take_effect(ctx, order, ":mail")
+        return "mailed"
+
+    return f"{await ctx.step('charge', charge)} and {await ctx.step('mail', mail)} {order}"
+
+
+@tool(effects="once", key=("order",), timeout=0.05)
+async def pay_too_slow(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    await ctx.abort_signal.wait()
+    return f"paid {order}"
+
+
+@tool(effects="once", key=("order",), timeout=0.05)
+def pay_late(ctx: ToolContext, order: str) -> str:
+    """Ends when the test says so, after its call had its outcome."""
+    take_effect(ctx, order)
+    with Place.held.open("rb") as held:  # a FIFO: opening it waits for the other end
+        held.read()
+    append(Place.effects.with_name("late.jsonl"), {"order": order})
+    return f"paid {order}, late"
+
+
+@tool(effects="none")
+async def wait_for_late(ctx: ToolContext, order: str) -> str:
+    """Ends when the late payment has ended."""
+    while not lines(Place.effects.with_name("late.jsonl")):  # noqa: ASYNC110 - the file of a thread is no event
+        await asyncio.sleep(0.005)
+    return f"waited for {order}"
+
+
+@tool(effects="once", key=("order",))
+async def pay_then_fail(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    raise ConnectionResetError("the bank hung up")
+
+
+@tool(effects="once", key=())
+async def pay_only_once(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+@tool(effects="once")
+async def pay_until_aborted(ctx: ToolContext, order: str) -> str:
+    take_effect(ctx, order)
+    faults.hit("proof.effect")
+    await ctx.abort_signal.wait()
+    return f"paid {order}"
+
+
+@tool(effects="once", key=("order",))
+async def pay_refused(ctx: ToolContext, order: str) -> str:
+    if not lines(Place.effects.with_name("refusals.jsonl")):
+        append(Place.effects.with_name("refusals.jsonl"), {"order": order})
+        raise ToolFailed("no money on the account; nothing was paid")
+    take_effect(ctx, order)
+    return f"paid {order}"
+
+
+TOOLS = [
+    look,
+    put,
+    pay,
+    pay_sync,
+    pay_checked,
+    pay_asking,
+    pay_keyed,
+    pay_keyed_checked,
+    pay_keyed_asking,
+    pay_approved,
+    pay_approved_asking,
+    pay_from,
+    pay_in_steps,
+    pay_too_slow,
+    pay_late,
+    wait_for_late,
+    pay_then_fail,
+    pay_refused,
+    pay_only_once,
+    pay_until_aborted,
+]
+EFFECTS = {each.id: each.effects for each in TOOLS}
+NEEDS_APPROVAL = {each.id: bool(each.require_approval) for each in TOOLS}
+
+
+def call_id(scenario: str, step: int, place: int) -> str:
+    """The id the model gives this call."""
+    return f"call_{scenario}_{step}_{place}"
+
+
+# -- scripts ---------------------------------------------------------------------------------------------------------
+
+
+class Scenario(Struct, frozen=True):
+    """A run.
+
+    Attributes:
+        rounds: The calls of each step before the answer: `(tool, order)`.
+        text: The answer; each character is a delta.
+        decisions: By tool: what its pending call is answered with, in turn.
+        approve_all: The run asks for approval of each call.
+        lockstep: The answer's deltas go out one by one, each when the one before it is in the log; for runs that are
+            stopped in the middle.
+    """
+
+    name: str
+    rounds: tuple[tuple[tuple[str, str], ...], ...] = ()
+    text: str = "All done."
+    decisions: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
+    approve_all: bool = False
+    lockstep: bool = False
+
+    @property
+    def calls(self) -> tuple[tuple[str, str], ...]:
+        return tuple(call for calls in self.rounds for call in calls)
+
+    @property
+    def approvals(self) -> set[str]:
+        """The ids of the first step's calls that wait for approval, whatever happens."""
+        return {
+            call_id(self.name, 1, place)
+            for place, (tool, _) in enumerate(self.rounds[0] if self.rounds else ())
+            if self.approve_all or NEEDS_APPROVAL[tool]
+        }
+
+
+APPROVE: Mapping[str, Any] = {"approved": True}
+DECLINE: Mapping[str, Any] = {"approved": False, "reason": "too expensive"}
+ACCOUNT: Mapping[str, Any] = {"account": "savings"}
+APPLIED: Mapping[str, Any] = {"outcome": "applied", "result": "paid, as a person says"}
+NOT_APPLIED: Mapping[str, Any] = {"outcome": "not-applied"}
+LETTERS = "The quick brown fox jumps over the dog."
+
+SCENARIOS = {
+    each.name: each
+    for each in (
+        Scenario("text", text=LETTERS, lockstep=True),
+        Scenario("none", ((("look", "a"),),)),
+        Scenario("idempotent", ((("put", "a"),),)),
+        Scenario("once", ((("pay", "a"),),)),
+        Scenario("once-sync", ((("pay_sync", "a"),),)),
+        Scenario("checked", ((("pay_checked", "a"),),)),
+        Scenario("asking", ((("pay_asking", "a"),),), decisions={"pay_asking": (APPLIED,)}),
+        Scenario("asking-no", ((("pay_asking", "a"),),), decisions={"pay_asking": (NOT_APPLIED,)}),
+        Scenario("parallel", ((("pay", "a"), ("put", "b"), ("look", "c")),)),
+        Scenario("chain", ((("pay", "a"),), (("put", "b"),), (("pay", "c"),))),
+        Scenario("approval", ((("pay_approved", "a"),),), decisions={"pay_approved": (APPROVE,)}),
+        Scenario("decline", ((("pay_approved", "a"),),), decisions={"pay_approved": (DECLINE,)}),
+        Scenario(
+            "approvals", ((("pay_approved", "a"), ("pay_approved", "b")),), decisions={"pay_approved": (APPROVE,)}
+        ),
+        Scenario(
+            "mixed", ((("pay_approved", "a"), ("pay", "b"), ("put", "c")),), decisions={"pay_approved": (APPROVE,)}
+        ),
+        Scenario("suspension", ((("pay_from", "a"),),), decisions={"pay_from": (ACCOUNT,)}),
+        Scenario(
+            "approval-suspension",
+            ((("pay_approved_asking", "a"),),),
+            decisions={"pay_approved_asking": (APPROVE, ACCOUNT)},
+        ),
+        Scenario("steps", ((("pay_in_steps", "a"),),)),
+        Scenario("replanned", ((("pay_keyed", "a"),), (("pay_keyed", "a"),))),
+        Scenario("replanned-checked", ((("pay_keyed_checked", "a"),), (("pay_keyed_checked", "a"),))),
+        Scenario("twins", ((("pay_keyed", "a"), ("pay_keyed", "a")),)),
+        Scenario("twins-checked", ((("pay_keyed_checked", "a"), ("pay_keyed_checked", "a")),)),
+        Scenario(
+            "replanned-asking",
+            ((("pay_keyed_asking", "a"),), (("pay_keyed_asking", "a"),)),
+            decisions={"pay_keyed_asking": (APPLIED,)},
+        ),
+        Scenario("timeout", ((("pay_too_slow", "a"),), (("pay_too_slow", "a"),))),
+        Scenario("late", ((("pay_late", "a"),), (("wait_for_late", "b"),), (("look", "c"),), (("pay_late", "a"),))),
+        Scenario("raises", ((("pay_then_fail", "a"),), (("pay_then_fail", "a"),))),
+        Scenario("only-once", ((("pay_only_once", "a"),), (("pay_only_once", "b"),))),
+        Scenario("aborted", ((("pay_until_aborted", "a"),),)),
+        Scenario("refused", ((("pay_refused", "a"),), (("pay_refused", "a"),))),
+        Scenario(
+            "run-approval",
+            ((("pay", "a"),),),
+            decisions={"pay": (APPROVE,)},
+            approve_all=True,
+        ),
+    )
+}
+
+
+def prompt_of(scenario: str, tag: str) -> str:
+    """The user's message; the model reads the scenario out of it, the test whose request it was."""
+    return f"scenario={scenario} tag={tag} please"
+
+
+def asked(body: Mapping[str, Any]) -> tuple[str, str, int]:
+    """Scenario, tag and step (from 1) of a request."""
+    text = next(message["content"] for message in body["messages"] if message["role"] == "user")
+    words = dict(word.split("=") for word in str(text).split() if "=" in word)
+    said = sum(message["role"] == "assistant" for message in body["messages"])
+    return words["scenario"], words["tag"], said + 1
+
+
+def reply_of(scenario: Scenario, step: int) -> Reply:
+    """What the model says in this step."""
+    if step > len(scenario.rounds):
+        return Reply(scenario.text, chunk_size=1)
+    calls = [
+        Call(name, {"order": order}, call_id(scenario.name, step, place))
+        for place, (name, order) in enumerate(scenario.rounds[step - 1])
+    ]
+    return Reply("Wait. ", calls=calls)
+
+
+def agent_of(url: str) -> Agent[Any]:
+    """The agent of every process."""
+    return Agent(id="clerk", name="Clerk", model={"id": "openai/scripted", "url": url}, tools=TOOLS, abort_grace=0.2)
+
+
+_warm = threading.Lock()
+
+
+def warm() -> None:
+    """Build once what each child would build."""
+    with _warm:
+        for each in TOOLS:
+            _ = each.parameters
