@@ -10,18 +10,16 @@ import logging
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from msgspec import Struct
 from typing_extensions import Unpack
 
 from tenuto.agent import Agent, default_store
 from tenuto.bus.ports import PubSub
 from tenuto.calls import PendingStream, Resumption, Setup, make_host
 from tenuto.core.errors import RunError, TenutoError
-from tenuto.core.payloads import wire_name
 from tenuto.core.request_context import RequestContext
 from tenuto.options import SegmentOptions, build_options, normalise
 from tenuto.runs import live
-from tenuto.runs.listing import ActiveRuns, list_active
+from tenuto.runs.listing import ActiveRuns, Recovered, RecoveredRun, list_active
 from tenuto.runs.observe import Observer
 from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host
@@ -35,23 +33,6 @@ DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")
 
 _log = logging.getLogger("tenuto")
-
-
-class RecoveredRun(Struct, frozen=True, rename=wire_name):
-    """What became of one run; `status` is `success` or `failed`, with the error's id and text."""
-
-    run_id: str
-    status: str
-    error: str | None = None
-    error_id: str | None = None
-
-
-class Recovered(Struct, frozen=True, rename=wire_name):
-    """What `recover_active_runs` did."""
-
-    recovered: tuple[RecoveredRun, ...]
-    succeeded: int
-    failed: int
 
 
 class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):

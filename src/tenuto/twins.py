@@ -7,21 +7,18 @@ threads and where a loop is running already (Jupyter). Ctrl-C aborts what it wai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import Any, Generic, cast
 
 from typing_extensions import TypeVar, Unpack
 
 from tenuto.messages.input import Messages
 from tenuto.options import RunOptions, SegmentOptions
-from tenuto.runs.listing import ActiveRuns, SuspendedRuns
+from tenuto.runs.listing import ActiveRuns, Recovered, SuspendedRuns
 from tenuto.runs.output import RunOutput
 from tenuto.runs.portal import Portal
 from tenuto.runs.result import Result
 from tenuto.runs.sync import SyncRunOutput
 from tenuto.steps.run import UNSET
-
-if TYPE_CHECKING:
-    from tenuto.durable import Recovered
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
@@ -197,7 +194,7 @@ def _waited(call: Callable[[], Awaitable[Any]]) -> Any:
 
 def _output(call: Callable[[], Awaitable[RunOutput[Any]]]) -> SyncRunOutput[Any]:
     portal = Portal.current()
-    return SyncRunOutput(portal, portal.run(_awaited(call)))
+    return SyncRunOutput(portal, portal.run(_awaited(call), undo=lambda output: output.abort("interrupted")))
 
 
 async def _awaited(call: Callable[[], Awaitable[Any]]) -> Any:

@@ -53,6 +53,23 @@ class ActiveRuns(Struct, frozen=True, rename=wire_name):
     total: int
 
 
+class RecoveredRun(Struct, frozen=True, rename=wire_name):
+    """What became of one run; `status` is `success` or `failed`, with the error's id and text."""
+
+    run_id: str
+    status: str
+    error: str | None = None
+    error_id: str | None = None
+
+
+class Recovered(Struct, frozen=True, rename=wire_name):
+    """What `recover_active_runs` did."""
+
+    recovered: tuple[RecoveredRun, ...]
+    succeeded: int
+    failed: int
+
+
 async def list_suspended(store: RunStore, agent_id: str, *, per_page: int | None, page: int | None) -> SuspendedRuns:
     """The suspended runs of an agent, newest first.
 

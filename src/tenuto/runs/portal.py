@@ -12,11 +12,13 @@ import contextlib
 import contextvars
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+_WAITS_FOR_ITSELF = "A sync method was called on tenuto's own event loop and would wait for itself; await its twin."
 
 
 class Portal:
@@ -45,26 +47,29 @@ class Portal:
             with contextlib.suppress(KeyboardInterrupt, SystemExit):
                 self._loop.run_forever()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T], *, undo: Callable[[T], object] | None = None) -> T:
         """Run `work` with the caller's context variables and wait for it.
 
         An interruption of the wait (Ctrl-C) cancels the work, waits for its end and is raised. So is a
         `KeyboardInterrupt` or `SystemExit` of the work, here and in no other thread.
+
+        Args:
+            work: What to run.
+            undo: Gets the result of work that had ended when the interruption came: nobody else will.
         """
-        if threading.current_thread() is self._thread:
-            work.close()
-            message = "A sync method was called on tenuto's own event loop and would wait for itself; await its twin."
-            raise RuntimeError(message)
         done: Future[T] = Future()
-        started: Future[asyncio.Task[T]] = Future()
-        context = contextvars.copy_context()
-        self._loop.call_soon_threadsafe(lambda: started.set_result(self._start(work, done)), context=context)
+        begun: list[asyncio.Task[T]] = []
         try:
+            if threading.current_thread() is self._thread:
+                work.close()
+                raise RuntimeError(_WAITS_FOR_ITSELF)
+            context = contextvars.copy_context()
+            self._loop.call_soon_threadsafe(lambda: begun.append(self._start(work, done)), context=context)
             return done.result()
         except KeyboardInterrupt:
-            task = started.result()
-            self._loop.call_soon_threadsafe(task.cancel)
-            _join(done)
+            self._loop.call_soon_threadsafe(lambda: _stop(begun, work, done))
+            if _join(done) and undo is not None:
+                undo(done.result())
             raise
 
     def _start(self, work: Coroutine[Any, Any, T], done: Future[T]) -> asyncio.Task[T]:
@@ -73,18 +78,31 @@ class Portal:
         return task
 
 
+def _stop(begun: list[asyncio.Task[T]], work: Coroutine[Any, Any, T], done: Future[T]) -> None:
+    if begun:
+        begun[0].cancel()
+    else:  # the interruption came before the loop heard of the work
+        work.close()
+        _cancel(done)
+
+
 def _deliver(task: asyncio.Task[T], done: Future[T]) -> None:
     if task.cancelled():
-        done.cancel()
-        done.set_running_or_notify_cancel()
+        _cancel(done)
     elif (error := task.exception()) is not None:
         done.set_exception(error)
     else:
         done.set_result(task.result())
 
 
-def _join(done: Future[Any]) -> None:
+def _cancel(done: Future[Any]) -> None:
+    done.cancel()
+    done.set_running_or_notify_cancel()
+
+
+def _join(done: Future[Any]) -> bool:
+    """Wait for the end; whether there is a result."""
     try:
-        done.exception()
+        return done.exception() is None
     except BaseException:  # noqa: BLE001 - the interruption is what is raised
-        return
+        return False

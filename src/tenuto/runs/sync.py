@@ -43,9 +43,13 @@ class SyncRunOutput(Generic[OutputT]):
     def full_stream(self) -> Iterator[AnyChunk]:
         """A reader of all chunks from the first on; every access is a new one."""
         place = 0
-        while chunks := self._wait(lambda: self._output.read_from(place)):  # noqa: B023 - called before place moves
-            yield from chunks
-            place += len(chunks)
+        try:
+            while chunks := self._wait(lambda: self._output.read_from(place)):  # noqa: B023 - called before place moves
+                yield from chunks
+                place += len(chunks)
+        except KeyboardInterrupt:  # between two waits
+            self._output.abort("interrupted")
+            raise
 
     @property
     def text_stream(self) -> Iterator[str]:
