@@ -421,7 +421,8 @@ async def a_reader_that_stays(case: Case) -> None:
         if chunk.type == "tool-call-approval":
             await agent.approve_tool_call(run_id="r1")
     case.note("chunks", chunks)
-    case.note("result", await output.get_full_output())
+    result = await output.get_full_output()  # request bodies are there only if the answer came before the run parked
+    case.note("result", result.text, result.finish_reason, result.usage, result.messages)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

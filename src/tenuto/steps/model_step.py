@@ -45,12 +45,13 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
         call.cut_short()
         if not run.aborted:
             raise
-    except ModelError as error:
-        await call.fail(error)
     except StoreError:
         raise  # the log's, not the model's: nothing more can be written about this call
     except Exception as error:  # noqa: BLE001 - a model is somebody else's code; its failure ends the run, not the loop
-        await call.fail(_wrapped(error))
+        if run.aborted:  # it saw the abort before we did, or failed beside it
+            call.cut_short()
+        else:
+            await call.fail(error if isinstance(error, ModelError) else _wrapped(error))
 
 
 class _Call:
