@@ -337,8 +337,11 @@ class Agent(SyncTwins[DepsT, OutputT]):
         deps: DepsT = UNSET,
         **options: Unpack[SegmentOptions],
     ) -> PendingStream[OutputT]:
-        """Keep a call from running, tell the model why, and stream what follows; see `resume_stream`."""
-        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id)
+        """Keep a call from running (on), tell the model why, and stream what follows; see `resume_stream`.
+
+        Also a call that has suspended itself may be declined: its body is not entered again.
+        """
+        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id, declines=True)
         return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
 
     async def decline_tool_call_generate(
@@ -351,7 +354,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
         **options: Unpack[SegmentOptions],
     ) -> Result[OutputT]:
         """`decline_tool_call`, drained."""
-        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id)
+        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id, declines=True)
         return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
 
     async def list_suspended_runs(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:

@@ -7,10 +7,10 @@ import itertools
 import pytest
 from pydantic import BaseModel
 
-from tenuto import ToolContext, tool
+from tenuto import Agent, ToolContext, tool
 from tenuto.errors import RunError
 from tenuto.runs import observe
-from tenuto.testing import Call, FakeProvider, Reply, Usage
+from tenuto.testing import Call, FakeProvider, Reply, ScriptedModel, Usage
 from tests.durable.kit import answers, clerk, in_memory, of, read, settled, soon, text_of, types
 
 kinds = pytest.mark.parametrize("durable", [False, True], ids=["plain", "durable"])
@@ -616,3 +616,23 @@ async def test_E13_parallel_tools_that_suspend_themselves(world, desk, durable, 
         assert answers(provider) == ["one: for c1", "paid B", "three: for c3"]
     assert [call for call, *_ in desk.ran].count("c2") == 1
     assert result.text == "done"
+
+
+async def test_a_call_that_suspended_itself_may_be_declined():
+    entered = []
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask."""
+        entered.append(ctx.attempt)
+        await ctx.suspend({"question": "sure?"})
+        return "never"
+
+    model = ScriptedModel([Call("ask", {}), "as you wish"])
+    agent = Agent(name="asker", model=model, tools=[ask])
+    result = await agent.generate("go")
+    assert result.pending[0].kind == "suspension"
+    done = await agent.decline_tool_call_generate(run_id=result.run_id, reason="nobody knows")
+    assert (done.text, entered) == ("as you wish", [1])
+    assert model.requests[1].last == "nobody knows"
+    assert done.tool_results[0].payload.is_error

@@ -54,11 +54,13 @@ class Answer(Struct, frozen=True, kw_only=True):
         tool_call_id: Which call; None when exactly one waits.
         data: For an approval `{"approved": bool, "reason": ...}`, for a suspension what its schema asks for.
         args: Arguments edited at an approval.
+        declines: It declines the call, whatever that waits for.
     """
 
     data: Any
     tool_call_id: str | None = None
     args: dict[str, Any] | None = None
+    declines: bool = False
 
 
 async def find_run(host: Host, run_id: str, resource: str | None = None) -> RunRow:
@@ -144,7 +146,7 @@ def _says(decided: Decision, answer: Answer) -> bool:
 async def _decision(host: Host, run: Run, row: RunRow, answer: Answer) -> Decide:
     pending = await host.store.pending(row.run_id, resource=row.resource_id)
     asked = _target(row, pending, answer.tool_call_id)
-    if asked.kind == "suspension":
+    if asked.kind == "suspension" and not answer.declines:
         _check_unedited(asked, answer)
         _check_data(run, asked, answer.data)
         return _decide(asked, approved=True, data=answer.data)
