@@ -156,6 +156,7 @@ def outlive() -> bool:
             return False
         print("\n\nWhat its journal says (tenuto runs show):\n")
         command = [sys.executable, "-m", "tenuto", "runs", "show", RUN, "--store", "runs.db"]
+        sys.stdout.flush()
         subprocess.run(command, cwd=folder, check=True)  # noqa: S603
         paid = len((folder / "payments.txt").read_text().splitlines())
     times = "once" if paid == 1 else f"{paid} times"
@@ -193,6 +194,7 @@ SmolLM2 shows that everything works. For real agents use a provider's key, Ollam
 
 def main(question: str) -> bool:
     explain()
+    sys.stdout.flush()
     pull("smollm2")
     print("\n1. It is made to call a Python function that looks at this clone, and answers with what it found.\n")
     asyncio.run(ask(question or QUESTION))

@@ -8,4 +8,6 @@ async def add(a: int, b: int) -> int:
 
 
 agent = Agent(name="calc", instructions="Be brief.", model="openai/gpt-5-mini", tools=[add])
-print(agent.generate_sync("What is 17 plus 25?").text)
+
+if __name__ == "__main__":
+    print(agent.generate_sync("What is 17 plus 25?").text)

@@ -25,7 +25,7 @@ from tenuto.steps.run import UNSET, Definition
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunStore
 from tenuto.tools.approval import ApprovalPolicy
-from tenuto.tools.tool import Tools
+from tenuto.tools.tool import Tool, Tools
 from tenuto.tools.toolbox import Toolbox
 from tenuto.twins import SyncTwins
 
@@ -156,6 +156,9 @@ class Agent(SyncTwins[DepsT, OutputT]):
             message = "An agent needs id= or name=."
             raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_ID_REQUIRED", domain="AGENT")
         _check_model(model, named)
+        if isinstance(tools, Tool):
+            message = f"tools= takes a list or a dict: write tools=[{tools.id}]."
+            raise ConfigurationError(message, id="AGENT_TOOLS_INVALID", domain="AGENT")
         box = tools if callable(tools) else Toolbox(tools)
         definition = Definition(
             id=named,

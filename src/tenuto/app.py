@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from tenuto.agent import Agent
 from tenuto.bus import InProcessPubSub, PubSub
@@ -58,6 +59,12 @@ class Tenuto:
         pubsub: PubSub | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if not isinstance(cast("object", agents), Mapping):
+            message = 'agents= takes a mapping: Tenuto(agents={"support": agent}).'
+            raise ConfigurationError(message)
+        if isinstance(cast("object", store), (str, PathLike)):
+            message = f"store= takes a store: SQLiteStore({str(store)!r})."
+            raise ConfigurationError(message)
         if store is None:
             _log.info("This app has no store=: its runs end with this process.")
         self.store: RunStore = store or InMemoryStore()

@@ -229,7 +229,7 @@ async def test_S23_a_viewer_whose_consumer_is_gone_holds_nothing(world, impatien
         await gate.wait_blocked()
         if how == "cancelled":
             reader = asyncio.create_task(read(viewer))
-            await soon(lambda: len(viewer._chunks) >= 3)
+            await soon(lambda: viewer._readers and len(viewer._chunks) >= 3)
             reader.cancel()
         else:
             stream = viewer.full_stream

@@ -63,6 +63,9 @@ def run(
         reason = run_once(load_agent(agent), text, max_steps=max_steps, tool_choice=tool_choice)
     if reason == "aborted":
         raise typer.Exit(130)
+    if reason == "suspended":
+        screen.note("This run waits and is not stored; start it from an app, then: tenuto runs resume")
+        raise typer.Exit(3)
 
 
 @app.command()

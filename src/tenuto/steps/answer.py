@@ -6,12 +6,14 @@ is bounded, what the user gets is whole.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, assert_never
 
 from tenuto.core import chunks as c
 from tenuto.core import codec, faults
 from tenuto.core import payloads as p
+from tenuto.core.errors import ToolError
 from tenuto.machine.records import ToolEnded
 from tenuto.messages.bounded import bounded
 from tenuto.steps.calls import arguments_of, draft_of
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from tenuto.messages.turns import CallPart
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
+
+_log = logging.getLogger("tenuto")
 
 ABORTED = "aborted"
 """The text of a call that an abort left without an answer."""
@@ -48,12 +52,19 @@ async def close(
         await suspend(run, log, call, attempt, outcome.payload, schema, asks="data", effects=effects)
         return
     record = _record(run, call, attempt, outcome, deduplicated=deduplicated)
+    _tell_developer(call, outcome)
     if record.error is None:
         chunk: c.AnyChunk = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
     else:
         failure = p.ToolErrorPayload(call.tool_call_id, call.tool_name, record.error, call.args)
         chunk = c.ToolError(run.run_id, "AGENT", failure)
     await log.commit(record, chunks=[chunk], effects=effects)
+
+
+def _tell_developer(call: CallPart, outcome: Outcome) -> None:
+    """The model gets a text; whoever wrote the tool wants the traceback."""
+    if isinstance(outcome, (Failed, UnknownOutcome)) and not isinstance(outcome.error, ToolError):
+        _log.warning("Tool %r raised; the model was told, the run goes on.", call.tool_name, exc_info=outcome.error)
 
 
 def _record(run: Run, call: CallPart, attempt: int, outcome: Outcome, *, deduplicated: bool) -> ToolEnded:

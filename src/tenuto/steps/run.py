@@ -30,7 +30,13 @@ from tenuto.store.ports import PendingCall
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.toolbox import Toolbox
 
-UNSET: Any = object()
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "..."
+
+
+UNSET: Any = _Unset()
 """Stands for a parameter that was not given, where None means something."""
 
 Callback = Callable[[Any], object | Awaitable[object]]
