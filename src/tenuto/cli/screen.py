@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import re
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -62,10 +64,23 @@ def failures() -> Generator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise  # the reader of our output has left; click ends quietly
+        _drop_output()
         failed(str(error))
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
+
+
+def _drop_output() -> None:
+    """Let what stdout could not take go nowhere: else Python tries once more at its exit, and ends with code 120.
+
+    Source: the note on SIGPIPE in the documentation of Python's `signal` module.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 class Answer:
