@@ -40,13 +40,11 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
 
     Attributes:
         agent: The agent it wraps.
-        cleanup_timeout_ms: How long a finished run's events stay for late viewers.
     """
 
-    __slots__ = ("_max_steps", "agent", "cleanup_timeout_ms")
+    __slots__ = ("_max_steps", "agent")
 
     agent: Agent[DepsT, OutputT]
-    cleanup_timeout_ms: int
     _max_steps: int | None
 
     def __init__(
@@ -56,7 +54,6 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
         id: str | None = None,
         name: str | None = None,
         max_steps: int | None = None,
-        cleanup_timeout_ms: int = 30_000,
     ) -> None:
         given = {**agent._given, "id": id or agent.id, "name": name or agent.name}  # noqa: SLF001 - our own base
         if max_steps is not None:
@@ -66,7 +63,6 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
         shared = Setup(base.definition, base.defaults, base.store, base.clock, base.ids, agent.slot, durable=True)
         object.__setattr__(self, "_base", shared)
         object.__setattr__(self, "agent", agent)
-        object.__setattr__(self, "cleanup_timeout_ms", cleanup_timeout_ms)
         object.__setattr__(self, "_max_steps", max_steps)
 
     def __repr__(self) -> str:
@@ -80,7 +76,6 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
             id=kept["id"],
             name=kept["name"],
             max_steps=self._max_steps,
-            cleanup_timeout_ms=self.cleanup_timeout_ms,
         )
 
     def resume(
@@ -243,7 +238,6 @@ def create_durable_agent(
     id: str | None = None,
     name: str | None = None,
     max_steps: int | None = None,
-    cleanup_timeout_ms: int = 30_000,
 ) -> DurableAgent[DepsT, OutputT]:
     """Make an agent's runs outlive their process.
 
@@ -255,9 +249,8 @@ def create_durable_agent(
         id: Owner of the runs, if not the agent's id.
         name: Display name, if not the agent's.
         max_steps: Default step limit.
-        cleanup_timeout_ms: Milliseconds that a finished run's events stay for late viewers.
     """
-    return DurableAgent(agent, id=id, name=name, max_steps=max_steps, cleanup_timeout_ms=cleanup_timeout_ms)
+    return DurableAgent(agent, id=id, name=name, max_steps=max_steps)
 
 
 def _below(defaults: Any, max_steps: int) -> Any:

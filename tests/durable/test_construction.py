@@ -46,12 +46,9 @@ def test_S1_a_registered_agent_with_the_flag_is_wrapped_once():
 
 
 async def test_S1_the_flag_may_hold_the_factory_keywords():
-    agent = Agent(
-        id="a", model=ScriptedModel(Call("look")), tools=[look], durable={"max_steps": 2, "cleanup_timeout_ms": 7}
-    )
+    agent = Agent(id="a", model=ScriptedModel(Call("look")), tools=[look], durable={"max_steps": 2})
     async with app_of(agent) as app:
         durable = app.get_agent("a")
-        assert durable.cleanup_timeout_ms == 7
         assert len((await durable.generate("hi")).steps) == 2
 
 
@@ -169,12 +166,10 @@ def test_S6_the_wrapper_has_all_that_an_agent_has():
 
 async def test_S6_a_changed_copy_of_the_wrapper_is_one():
     model = ScriptedModel(Call("look"))
-    durable = create_durable_agent(
-        Agent(id="a", model=ScriptedModel("x"), tools=[look]), name="Anna", max_steps=3, cleanup_timeout_ms=5
-    )
+    durable = create_durable_agent(Agent(id="a", model=ScriptedModel("x"), tools=[look]), name="Anna", max_steps=3)
     copy = durable.replace(model=model, description="Looks.")
     assert isinstance(copy, DurableAgent)
-    assert (copy.id, copy.name, copy.cleanup_timeout_ms, copy.description) == ("a", "Anna", 5, "Looks.")
+    assert (copy.id, copy.name, copy.description) == ("a", "Anna", "Looks.")
     async with app_of(copy):
         assert len((await copy.generate("hi")).steps) == 3
     assert model.requests[0].tool_names == ("look",)
