@@ -8,7 +8,17 @@ import msgspec
 
 from tenuto.messages import stored as s
 from tenuto.messages.convert import step_parts, to_turns
-from tenuto.messages.turns import AssistantTurn, CallPart, Reasoning, ResultPart, Text, ToolTurn
+from tenuto.messages.turns import (
+    AssistantTurn,
+    CallPart,
+    Custom,
+    FilePart,
+    ProviderResult,
+    Reasoning,
+    ResultPart,
+    Text,
+    ToolTurn,
+)
 
 
 def message(parts):
@@ -71,3 +81,19 @@ def test_messages_in_order_never_share_a_time():
     times = [each.created_at for each in s.in_order(made)]
     assert times == sorted(set(times))
     assert times[0] == at
+
+
+def test_what_the_provider_ran_and_made_is_sent_back_unchanged():
+    turn = AssistantTurn(
+        (
+            Reasoning("", redacted="sealed"),
+            CallPart("w", "web_search", {"query": "q"}, None, True, {"anthropic": {"type": "server_tool_use"}}),
+            ProviderResult("w", "web_search", [{"url": "u"}], None, {"anthropic": {"encrypted": "e"}}),
+            CallPart("x", "fetch", {}, None, True),
+            ProviderResult("x", "fetch", {"code": "too_long"}, True),
+            FilePart("image/png", data="AAAA", provider_metadata={"google": {"thoughtSignature": "s"}}),
+            Custom("openai.compaction", {"openai": {"itemId": "i"}}),
+            Text("done"),
+        )
+    )
+    assert there_and_back(step_parts(turn, {}, "p/m", 1)) == [turn]

@@ -6,8 +6,8 @@ import pytest
 
 from tenuto.core import payloads as p
 from tenuto.errors import ModelError
-from tenuto.messages.turns import AssistantTurn, CallPart, Reasoning, Text
-from tenuto.models.ports import Finish, RequestStart
+from tenuto.messages.turns import AssistantTurn, CallPart, Custom, FilePart, ProviderResult, Reasoning, Text
+from tenuto.models.ports import Finish, RawEvent, RequestStart
 from tenuto.steps.turn import TurnBuilder
 
 FINISH = Finish("stop", p.Usage(1, 2, 3))
@@ -62,9 +62,7 @@ def test_signatures_and_redacted_reasoning():
             p.RedactedReasoningPayload("q", "secret"),
         ]
     )
-    assert builder.turn == AssistantTurn(
-        (Reasoning("", "signed", {"x": {}}), Reasoning("", None, {"redacted": "secret"}))
-    )
+    assert builder.turn == AssistantTurn((Reasoning("", "signed", {"x": {}}), Reasoning("", redacted="secret")))
     assert [chunk.type for chunk in chunks][-1] == "redacted-reasoning"
     assert builder.empty  # nothing that a user or a tool could use
 
@@ -104,3 +102,31 @@ def test_a_broken_stream_is_an_error(parts):
         built(parts)
     assert caught.value.id == "MODEL_STREAM_INVALID"
     assert len(str(caught.value)) < 400
+
+
+def test_what_only_the_provider_knows_stands_in_the_turn():
+    search = p.ToolCallPayload("w", "web_search", {"query": "q"}, provider_executed=True)
+    found = p.ToolResultPayload("w", "web_search", [{"url": "u"}], provider_executed=True)
+    picture = p.FilePayload("AAAA", "image/png", "AAAA", provider_metadata={"google": {"thoughtSignature": "s"}})
+    opaque = p.CustomPayload("openai.compaction", {"openai": {"itemId": "i"}})
+    builder, chunks, _ = built([search, found, picture, opaque])
+    assert builder.turn == AssistantTurn(
+        (
+            CallPart("w", "web_search", {"query": "q"}, None, True),
+            ProviderResult("w", "web_search", [{"url": "u"}]),
+            FilePart("image/png", data="AAAA", provider_metadata={"google": {"thoughtSignature": "s"}}),
+            Custom("openai.compaction", {"openai": {"itemId": "i"}}),
+        )
+    )
+    assert [chunk.type for chunk in chunks] == ["tool-call", "tool-result", "file", "custom"]
+
+
+def test_a_raw_event_is_shown_and_leaves_no_trace():
+    builder, chunks, _ = built([RawEvent({"n": 1})])
+    assert [(chunk.type, chunk.payload) for chunk in chunks] == [("raw", {"n": 1})]
+    assert builder.turn == AssistantTurn(())
+
+
+def test_a_result_of_our_own_tool_is_none_of_the_models_business():
+    with pytest.raises(ModelError, match="broke its rules"):
+        built([p.ToolResultPayload("c", "f", 1)])

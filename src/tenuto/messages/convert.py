@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from tenuto.messages import stored as s
 from tenuto.messages.bounded import model_text
 from tenuto.messages.turns import (
     AssistantPart,
     AssistantTurn,
     CallPart,
+    Custom,
     FilePart,
+    ProviderResult,
     Reasoning,
     ResultPart,
     SystemTurn,
@@ -52,7 +56,11 @@ def _user_parts(parts: Iterable[s.MessagePart]) -> Iterable[UserPart]:
         if isinstance(part, s.TextPart):
             yield Text(part.text, part.provider_metadata)
         elif isinstance(part, s.StoredFilePart):
-            yield FilePart(part.mime_type, part.url, part.data, part.filename, part.provider_metadata)
+            yield _file(part)
+
+
+def _file(part: s.StoredFilePart) -> FilePart:
+    return FilePart(part.mime_type, part.url, part.data, part.filename, part.provider_metadata)
 
 
 def _assistant_turns(parts: Iterable[s.MessagePart]) -> Iterable[Turn]:
@@ -66,9 +74,15 @@ def _assistant_turns(parts: Iterable[s.MessagePart]) -> Iterable[Turn]:
             content.append(Text(part.text, part.provider_metadata))
         elif isinstance(part, s.ReasoningPart):
             content.append(_reasoning(part))
+        elif isinstance(part, s.StoredFilePart):
+            content.append(_file(part))
+        elif isinstance(part, s.CustomPart):
+            content.append(Custom(part.kind, part.provider_metadata))
         elif isinstance(part, s.ToolInvocationPart):
             content.append(_call(part))
-            if (result := _result(part)) is not None:
+            if part.provider_executed:
+                content.extend(_provider_result(part))
+            elif (result := _result(part)) is not None:
                 results.append(result)
     yield from _step(content, results)
 
@@ -82,7 +96,8 @@ def _step(content: list[AssistantPart], results: list[ResultPart]) -> Iterable[T
 
 def _reasoning(part: s.ReasoningPart) -> Reasoning:
     signature = next((detail.signature for detail in part.details if detail.signature), None)
-    return Reasoning(part.reasoning, signature, part.provider_metadata)
+    redacted = next((detail.data for detail in part.details if detail.data), None)
+    return Reasoning(part.reasoning, signature, part.provider_metadata, redacted)
 
 
 def _call(part: s.ToolInvocationPart) -> CallPart:
@@ -91,6 +106,17 @@ def _call(part: s.ToolInvocationPart) -> CallPart:
     return CallPart(
         call.tool_call_id, call.tool_name, call.args, call.raw_input, part.provider_executed, metadata or None
     )
+
+
+def _provider_result(part: s.ToolInvocationPart) -> Iterable[ProviderResult]:
+    call = part.tool_invocation
+    failed = call.state == "output-error"
+    if failed or call.state == "result":
+        own: Mapping[str, Any] = (part.provider_metadata or {}).get(_OWN) or {}
+        result = call.error_text if failed and call.result is None else call.result
+        yield ProviderResult(
+            call.tool_call_id, call.tool_name, result, failed or None, own.get("resultProviderMetadata")
+        )
 
 
 def _result(part: s.ToolInvocationPart) -> ResultPart | None:
@@ -147,8 +173,16 @@ def step_parts(
             case Text():
                 parts.append(s.TextPart(part.text, part.provider_metadata))
             case Reasoning():
-                detail = s.ReasoningDetail("text", part.text, part.signature)
-                parts.append(s.ReasoningPart(part.text, (detail,), part.provider_metadata))
+                details = _details(part)
+                parts.append(s.ReasoningPart(part.text, details, part.provider_metadata))
+            case FilePart():
+                parts.append(
+                    s.StoredFilePart(part.media_type, part.url, part.data, part.filename, part.provider_metadata)
+                )
+            case Custom():
+                parts.append(s.CustomPart(part.kind, part.provider_metadata))
+            case ProviderResult():
+                _attach(parts, part, step)
             case CallPart():
                 open_call = s.ToolInvocation(
                     "call", part.tool_call_id, part.tool_name, part.args, step, raw_input=part.raw_args
@@ -159,3 +193,23 @@ def step_parts(
             case _:
                 assert_never(part)
     return parts
+
+
+def _details(part: Reasoning) -> tuple[s.ReasoningDetail, ...]:
+    if part.redacted is not None:
+        return (s.ReasoningDetail("redacted", data=part.redacted),)
+    return (s.ReasoningDetail("text", part.text, part.signature),)
+
+
+def _attach(parts: list[s.MessagePart], answer: ProviderResult, step: int) -> None:
+    """Put the answer of a provider's own tool into the part of its call; one without a call gets a call of its own."""
+    state: s.InvocationState = "output-error" if answer.is_error else "result"
+    kept = {_OWN: {"resultProviderMetadata": answer.provider_metadata}} if answer.provider_metadata else {}
+    for place, part in enumerate(parts):
+        if isinstance(part, s.ToolInvocationPart) and part.tool_invocation.tool_call_id == answer.tool_call_id:
+            call = replace(part.tool_invocation, state=state, result=answer.result)
+            metadata = {**(part.provider_metadata or {}), **kept} or None
+            parts[place] = replace(part, tool_invocation=call, provider_metadata=metadata)
+            return
+    call = s.ToolInvocation(state, answer.tool_call_id, answer.tool_name, None, step, result=answer.result)
+    parts.append(s.ToolInvocationPart(call, provider_executed=True, provider_metadata=kept or None))

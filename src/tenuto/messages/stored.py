@@ -79,6 +79,13 @@ class StoredFilePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, 
     provider_metadata: Mapping[str, Any] | None = None
 
 
+class CustomPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="custom"):
+    """A part only its provider knows, to be sent back unchanged; `kind` is `provider.type`."""
+
+    kind: str
+    provider_metadata: Mapping[str, Any] | None = None
+
+
 class SourcePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="source"):
     """A source the provider used."""
 
@@ -104,7 +111,9 @@ class ErrorPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="
     error: ErrorText
 
 
-MessagePart = TextPart | ReasoningPart | ToolInvocationPart | StoredFilePart | SourcePart | StepStartPart | ErrorPart
+MessagePart = (
+    TextPart | ReasoningPart | ToolInvocationPart | StoredFilePart | CustomPart | SourcePart | StepStartPart | ErrorPart
+)
 
 
 class Content(Struct, frozen=True, omit_defaults=True, rename=wire_name):

@@ -34,11 +34,17 @@ class FilePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="f
 
 
 class Reasoning(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="reasoning"):
-    """Reasoning of the model with what its provider wants back unchanged."""
+    """Reasoning of the model with what its provider wants back unchanged.
+
+    Attributes:
+        signature: Over the text.
+        redacted: Encrypted reasoning in place of a text.
+    """
 
     text: str
     signature: str | None = None
     provider_metadata: Mapping[str, Any] | None = None
+    redacted: str | None = None
 
 
 class CallPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="tool-call"):
@@ -61,8 +67,25 @@ class ResultPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag=
     is_error: bool | None = None
 
 
+class ProviderResult(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="provider-result"):
+    """What the provider's own tool answered to a `provider_executed` call, within the model's turn."""
+
+    tool_call_id: str
+    tool_name: str
+    result: Json
+    is_error: bool | None = None
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+class Custom(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="custom"):
+    """A part only its provider knows, to be sent back unchanged; `kind` is `provider.type`."""
+
+    kind: str
+    provider_metadata: Mapping[str, Any] | None = None
+
+
 UserPart = Text | FilePart
-AssistantPart = Text | Reasoning | CallPart
+AssistantPart = Text | Reasoning | CallPart | ProviderResult | FilePart | Custom
 
 
 class SystemTurn(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag_field="role", tag="system"):

@@ -31,6 +31,7 @@ from tenuto.core.payloads import (
     ToolInputDeltaPayload,
     ToolInputEndPayload,
     ToolInputStartPayload,
+    ToolResultPayload,
     Usage,
 )
 from tenuto.messages.turns import Prompt, ProviderOptions
@@ -60,8 +61,15 @@ class Finish(Struct, frozen=True):
     provider_metadata: Mapping[str, Any] | None = None
 
 
+class RawEvent(Struct, frozen=True, gc=False):
+    """One event as the provider sent it, decoded; only when the request asks for it."""
+
+    value: Json
+
+
 Part = (
     RequestStart
+    | RawEvent
     | ResponseMetadataPayload
     | TextStartPayload
     | TextDeltaPayload
@@ -78,8 +86,10 @@ Part = (
     | ToolInputDeltaPayload
     | ToolInputEndPayload
     | ToolCallPayload
+    | ToolResultPayload
     | Finish
 )
+"""`ToolCallPayload` and `ToolResultPayload` with `provider_executed`: a tool that the provider ran itself."""
 
 
 class ToolSpec(Struct, frozen=True):
@@ -88,6 +98,30 @@ class ToolSpec(Struct, frozen=True):
     name: str
     description: str
     parameters: Mapping[str, Any]
+    strict: bool | None = None
+    provider_options: ProviderOptions | None = None
+
+
+class ProviderTool(Struct, frozen=True):
+    """A tool that the provider defines; a dialect that does not know it leaves it out with a warning.
+
+    Attributes:
+        id: `provider.type`, such as `openai.web_search` or `anthropic.web_search_20250305`.
+        name: The name the model calls it by.
+        args: The provider's own settings of it.
+    """
+
+    id: str
+    name: str
+    args: Mapping[str, Any] = {}
+
+
+class ResponseFormat(Struct, frozen=True, kw_only=True):
+    """The answer must be JSON; of this schema, when there is one."""
+
+    schema: Mapping[str, Any] | None = None
+    name: str = "response"
+    description: str | None = None
     strict: bool | None = None
 
 
@@ -128,14 +162,19 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     Attributes:
         prompt: System turns and history; its caches make a long history cheap to send again.
         tools: In the order they are offered; the same tuple object on every step unless the tools changed.
+        response_format: None = free text.
+        include_raw: Yield each event also as a `RawEvent`, before the parts made of it.
         abort: The model stops reading when it fires; the loop also cancels the task.
     """
 
     prompt: Prompt
     tools: tuple[ToolSpec, ...] = ()
+    provider_tools: tuple[ProviderTool, ...] = ()
     tool_choice: ToolChoice = "auto"
     settings: ModelSettings = ModelSettings()
     provider_options: ProviderOptions | None = None
+    response_format: ResponseFormat | None = None
+    include_raw: bool = False
     abort: AbortSignal | None = None
 
 

@@ -15,7 +15,7 @@ from tenuto.core import payloads as p
 from tenuto.machine import records as r
 from tenuto.messages.convert import step_parts, to_turns
 from tenuto.messages.stored import ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
-from tenuto.messages.turns import CallPart, Prompt, Reasoning, ResultPart, SystemTurn, ToolTurn
+from tenuto.messages.turns import CallPart, Prompt, ProviderResult, Reasoning, ResultPart, SystemTurn, ToolTurn
 from tenuto.steps.failure import error_of
 from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
 from tenuto.steps.run import StepDraft
@@ -150,13 +150,14 @@ def step_result(run: Run, draft: StepDraft, reason: p.FinishReason) -> StepResul
     said = draft.said
     meta = said.metadata
     calls = call_chunks(run.run_id, draft)
+    results = {**_provider_results(run.run_id, draft), **draft.results}
     return StepResult(
         step_type="tool-result" if run.steps else "initial",
         text=said.turn.text,
         reasoning=_reasoning(run.run_id, draft),
         tool_calls=calls,
         tool_results=tuple(
-            draft.results[call.payload.tool_call_id] for call in calls if call.payload.tool_call_id in draft.results
+            results[call.payload.tool_call_id] for call in calls if call.payload.tool_call_id in results
         ),
         sources=tuple(c.Source(run.run_id, "AGENT", each) for each in said.sources),
         files=tuple(c.File(run.run_id, "AGENT", each) for each in said.files),
@@ -189,6 +190,26 @@ def call_chunks(run_id: str, draft: StepDraft) -> tuple[c.ToolCall, ...]:
         )
         for part in draft.said.turn.calls
     )
+
+
+def _provider_results(run_id: str, draft: StepDraft) -> dict[str, c.ToolResult]:
+    """By call id, what the provider's own tools answered."""
+    return {
+        part.tool_call_id: c.ToolResult(
+            run_id,
+            "AGENT",
+            p.ToolResultPayload(
+                part.tool_call_id,
+                part.tool_name,
+                part.result,
+                is_error=part.is_error,
+                provider_executed=True,
+                provider_metadata=part.provider_metadata,
+            ),
+        )
+        for part in draft.said.turn.content
+        if isinstance(part, ProviderResult)
+    }
 
 
 def _reasoning(run_id: str, draft: StepDraft) -> tuple[c.ReasoningDelta, ...]:

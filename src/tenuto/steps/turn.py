@@ -12,8 +12,17 @@ from typing import Any, ClassVar
 from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.core.errors import ModelError
-from tenuto.messages.turns import AssistantPart, AssistantTurn, CallPart, Reasoning, Text
-from tenuto.models.ports import Finish, Part, RequestStart
+from tenuto.messages.turns import (
+    AssistantPart,
+    AssistantTurn,
+    CallPart,
+    Custom,
+    FilePart,
+    ProviderResult,
+    Reasoning,
+    Text,
+)
+from tenuto.models.ports import Finish, Part, RawEvent, RequestStart
 
 
 class _Open:
@@ -47,7 +56,7 @@ class TurnBuilder:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._content: list[_Open | CallPart] = []
+        self._content: list[_Open | AssistantPart] = []
         self._open: dict[str, _Open] = {}
         self._calls: set[str] = set()
         self.start: RequestStart | None = None
@@ -88,7 +97,7 @@ class TurnBuilder:
     @property
     def turn(self) -> AssistantTurn:
         """What the model has said so far."""
-        parts = (part if isinstance(part, CallPart) else part.close() for part in self._content)
+        parts = (part.close() if isinstance(part, _Open) else part for part in self._content)
         return AssistantTurn(tuple(part for part in parts if part is not None))
 
     @property
@@ -154,8 +163,7 @@ class TurnBuilder:
         return c.ReasoningSignature(self._run_id, "AGENT", part)
 
     def _redacted(self, part: p.RedactedReasoningPayload) -> c.AnyChunk:
-        opened = _Open("reasoning", {"redacted": part.data, **(part.provider_metadata or {})})
-        self._content.append(opened)
+        self._content.append(Reasoning("", None, part.provider_metadata, part.data))
         return c.RedactedReasoning(self._run_id, "AGENT", part)
 
     def _source(self, part: p.SourcePayload) -> c.AnyChunk:
@@ -164,9 +172,25 @@ class TurnBuilder:
 
     def _file(self, part: p.FilePayload) -> c.AnyChunk:
         self.files.append(part)
+        data = part.base64
+        url = part.data if data is None else None
+        self._content.append(FilePart(part.mime_type, url, data, part.filename, part.provider_metadata))
         return c.File(self._run_id, "AGENT", part)
 
+    def _raw(self, part: RawEvent) -> c.AnyChunk:
+        return c.Raw(self._run_id, "AGENT", part.value)
+
+    def _result(self, part: p.ToolResultPayload) -> c.AnyChunk:
+        """A tool that the provider ran itself; the loop runs the others."""
+        if not part.provider_executed:
+            raise _out_of_order(part)
+        self._content.append(
+            ProviderResult(part.tool_call_id, part.tool_name, part.result, part.is_error, part.provider_metadata)
+        )
+        return c.ToolResult(self._run_id, "AGENT", part)
+
     def _custom(self, part: p.CustomPayload) -> c.AnyChunk:
+        self._content.append(Custom(part.kind, part.provider_metadata))
         return c.Custom(self._run_id, "AGENT", part)
 
     def _input_start(self, part: p.ToolInputStartPayload) -> c.AnyChunk:
@@ -207,6 +231,8 @@ class TurnBuilder:
         p.ToolInputStartPayload: _input_start,
         p.ToolInputEndPayload: _input_end,
         p.ToolCallPayload: _call,
+        p.ToolResultPayload: _result,
+        RawEvent: _raw,
     }
     """What becomes of each part that is no delta; one table for all calls."""
 

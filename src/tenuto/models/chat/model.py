@@ -94,7 +94,7 @@ class ChatModel:
             ModelError: No key, no connection, an error answer, an error event, or an answer that was cut off.
         """
         call = self._prepare(request)
-        yield [RequestStart(Raw(call.body), warnings_for(request.settings))]
+        yield [RequestStart(Raw(call.body), warnings_for(request))]
         http = await self._transport.open(call.http)
         response = ChatResponse(self._provider, http.headers, call.assembler, call.secrets)
         try:

@@ -125,12 +125,16 @@ def build_body(
     return _encode(body)
 
 
-def warnings_for(settings: ModelSettings) -> tuple[Mapping[str, Any], ...]:
+def warnings_for(request: ModelRequest) -> tuple[Mapping[str, Any], ...]:
     """What the caller asked for and this format cannot say."""
-    if settings.top_k is None:
-        return ()
-    details = "Chat completions have no top_k; a vendor that has one takes it in provider_options."
-    return ({"type": "unsupported-setting", "setting": "topK", "details": details},)
+    warnings: list[Mapping[str, Any]] = [
+        {"type": "unsupported-tool", "tool": tool.name, "details": f"Chat completions have no tool {tool.id!r}."}
+        for tool in request.provider_tools
+    ]
+    if request.settings.top_k is not None:
+        details = "Chat completions have no top_k; a vendor that has one takes it in provider_options."
+        warnings.append({"type": "unsupported-setting", "setting": "topK", "details": details})
+    return tuple(warnings)
 
 
 def _settings(settings: ModelSettings, options: Mapping[str, Any], quirks: Quirks) -> dict[str, Any]:

@@ -17,10 +17,13 @@ from msgspec import Struct
 
 from tenuto.core.errors import ModelError
 from tenuto.messages.turns import (
+    AssistantPart,
     AssistantTurn,
     CallPart,
+    Custom,
     FilePart,
     Prompt,
+    ProviderResult,
     Reasoning,
     ResultPart,
     SystemTurn,
@@ -163,11 +166,11 @@ def _user_text(part: Text | FilePart) -> str:
     )
 
 
-def _assistant_text(part: Text | Reasoning | CallPart) -> str:
+def _assistant_text(part: AssistantPart) -> str:
     match part:
         case Text():
             return _defused(part.text)
-        case Reasoning():
+        case Reasoning() | FilePart() | ProviderResult() | Custom():
             return ""
         case CallPart():
             call = _json({"name": part.tool_name, "arguments": _arguments(part)})
