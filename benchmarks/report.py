@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.rows import AGNO, FLOOR, OPENAI, TENUTO, Bar, Repetition, Row
+from benchmarks.rows import AGNO, DURABLE, FLOOR, OPENAI, TENUTO, Bar, Repetition, Row
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
-COLUMNS = (TENUTO, FLOOR, OPENAI, AGNO)
+COLUMNS = (TENUTO, DURABLE, FLOOR, OPENAI, AGNO)
 
 Measured = Sequence[tuple[Row, Sequence[Repetition]]]
 
@@ -23,7 +23,7 @@ def table(measured: Measured) -> str:
     lines = [["what", "figure", *COLUMNS, "bar", "measured", "verdict"]]
     for row, repetitions in measured:
         for place, bar in enumerate(row.bars):
-            head = [row.what, row.unit, *(_median(repetitions, name) for name in COLUMNS)]
+            head = [row.what, row.unit, *(_shown(row, repetitions, name) for name in COLUMNS)]
             lines.append([*(head if place == 0 else [""] * len(head)), *_judged(bar, repetitions)])
     return _aligned(lines)
 
@@ -45,6 +45,10 @@ def written(page: str, text: str) -> str:
     if not (begin and end):
         raise ValueError(f"The page has no lines {BEGIN} and {END}.")
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+
+
+def _shown(row: Row, repetitions: Sequence[Repetition], name: str) -> str:
+    return _median(repetitions, name) if name in row.contestants else ""
 
 
 def _median(repetitions: Sequence[Repetition], name: str) -> str:

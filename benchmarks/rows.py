@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-TENUTO, FLOOR, OPENAI, AGNO = "tenuto", "floor", "openai", "agno"
+TENUTO, DURABLE, FLOOR, OPENAI, AGNO = "tenuto", "durable", "floor", "openai", "agno"
 
 Figures = tuple[float, ...]
 Repetition = Mapping[str, Figures]
@@ -25,18 +25,20 @@ class Bar:
         says: The bar in words.
         ratio: What is compared with it.
         limit: The largest good ratio, or the smallest with `at_least`.
-        against: The contestants it needs besides tenuto.
+        against: The contestants it needs besides the one it is about.
+        about: Whose figure it is.
     """
 
     says: str
     ratio: Callable[[Repetition], float]
     limit: float
-    against: tuple[str, ...]
+    against: tuple[str, ...] = ()
     at_least: bool = False
+    about: str = TENUTO
 
     def verdict(self, repetitions: Sequence[Repetition]) -> Verdict:
         """Compare the median of all repetitions in which everyone needed came to an end."""
-        needed = {TENUTO, *self.against}
+        needed = {self.about, *self.against}
         ratios = [self.ratio(each) for each in repetitions if needed <= each.keys()]
         if not ratios:
             ran = {name for each in repetitions for name in each}
@@ -101,6 +103,23 @@ def _heavy(found: Repetition) -> float:
     return found[TENUTO][1]
 
 
+def _durable(place: int) -> Callable[[Repetition], float]:
+    return lambda found: found[DURABLE][place]
+
+
+def _durable_to_plain(found: Repetition) -> float:
+    return found[DURABLE][0] / found[TENUTO][0]
+
+
+def _durable_ms(found: Repetition) -> float:
+    return found[DURABLE][0] / 1_000
+
+
+def _durable_added_ms(found: Repetition) -> float:
+    """Wall ms of the durable agent beyond the plain one."""
+    return (found[DURABLE][1] - found[TENUTO][1]) / 1_000
+
+
 ROWS: tuple[Row, ...] = (
     Row(
         "burst",
@@ -133,7 +152,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "tool-round",
         "ten rounds of one tool call",
-        "CPU µs per model call",
+        "CPU, wall µs per model call",
         (Bar("adds at most 1/8 of what `openai` adds", _added, 1 / 8, (FLOOR, OPENAI)),),
     ),
     Row(
@@ -151,6 +170,34 @@ ROWS: tuple[Row, ...] = (
             Bar("at least 1/5 of the floor's chunks per CPU second", _of(FLOOR), 1 / 5, (FLOOR,), at_least=True),
             Bar("at least 8x those of `openai`", _of(OPENAI), 8, (OPENAI,), at_least=True),
         ),
+    ),
+    Row(
+        "durable-burst",
+        "5,000 chunks at full speed, stored in SQLite, one reader",
+        "CPU µs per chunk",
+        (Bar("durable: at most 2x plain", _durable_to_plain, 2, (TENUTO,), about=DURABLE),),
+        contestants=(TENUTO, DURABLE),
+    ),
+    Row(
+        "durable-round",
+        "ten rounds of one tool call, stored in SQLite",
+        "CPU, wall µs per model call",
+        (
+            Bar("durable: at most 2 ms of CPU", _durable_ms, 2, about=DURABLE),
+            Bar("durable: at most 5 ms of wall more than plain", _durable_added_ms, 5, (TENUTO,), about=DURABLE),
+        ),
+        contestants=(TENUTO, DURABLE),
+    ),
+    Row(
+        "parked",
+        "1,000 runs that wait for an approval, against the process before",
+        "MB of memory, tasks, timers more",
+        (
+            Bar("at most 5 MB", _durable(0), 5, about=DURABLE),
+            Bar("no task", _durable(1), 0, about=DURABLE),
+            Bar("no timer", _durable(2), 0, about=DURABLE),
+        ),
+        contestants=(DURABLE,),
     ),
     Row(
         "import",

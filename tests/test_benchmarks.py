@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.measure import Field, measure, provider
 from benchmarks.report import BEGIN, END, section, table, written
-from benchmarks.rows import AGNO, FLOOR, OPENAI, ROWS, TENUTO, Bar
+from benchmarks.rows import AGNO, DURABLE, FLOOR, OPENAI, ROWS, TENUTO, Bar
 
 ROOT = Path(__file__).resolve().parent.parent
 BY_NAME = {row.name: row for row in ROWS}
@@ -28,6 +28,18 @@ def test_a_tiny_scenario_of_each_kind_runs():
             (found,) = measure(BY_NAME[name], field, base_url, 1, said.append, small=True)
             assert found.keys() == {TENUTO, FLOOR}, said
             assert all(figure > 0 for figures in found.values() for figure in figures)
+
+
+@pytest.mark.slow
+def test_tiny_scenarios_of_durable_runs_run():
+    said = []
+    field = Field([TENUTO, DURABLE], said.append)
+    with provider() as base_url:
+        for name in ("durable-burst", "durable-round"):
+            (found,) = measure(BY_NAME[name], field, base_url, 1, said.append, small=True)
+            assert found.keys() == {TENUTO, DURABLE}, said
+        (found,) = measure(BY_NAME["parked"], field, base_url, 1, said.append, small=True)
+        assert found[DURABLE][1:] == (0, 0), "a run that waits holds no task and no timer"
 
 
 @pytest.mark.slow
@@ -69,12 +81,21 @@ def test_the_added_cost_is_a_share_of_what_the_package_adds():
     assert verdict.ratios == (0.2, 0.2, 0.2)
 
 
+def test_what_durable_runs_add_is_held_against_the_plain_ones():
+    repetition = {TENUTO: (800.0, 1_000.0), DURABLE: (1_600.0, 4_000.0)}
+    cpu, wall = (bar.verdict([repetition]) for bar in BY_NAME["durable-round"].bars)
+    assert (cpu.ratios[0], wall.ratios[0]) == (1.6, 3.0)
+    (packed,) = BY_NAME["durable-burst"].bars
+    assert packed.verdict([repetition]).ratios[0] == 2
+    assert packed.verdict([{DURABLE: (1.0,)}]).word == "not measured: no tenuto"
+
+
 def test_the_table_has_a_line_for_each_bar():
     repetitions = [{TENUTO: (4.0,), FLOOR: (2.0,), OPENAI: (100.0,)}, {TENUTO: (6.0,), FLOOR: (2.0,)}]
     head, rule, first, second = table([(BY_NAME["burst"], repetitions)]).splitlines()
     assert len({len(line) for line in (head, rule, first, second)}) == 1
     assert [cell.strip() for cell in first.split("|")][3:-1] == [
-        "5", "2", "100", "none", "at most 3x the floor", "2.5 (2 to 3)", "met",
+        "5", "", "2", "100", "none", "at most 3x the floor", "2.5 (2 to 3)", "met",
     ]  # fmt: skip
     assert second.split("|")[-2].strip() == "met"
 

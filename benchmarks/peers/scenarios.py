@@ -11,13 +11,15 @@ import asyncio
 import gc
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
-from typing import Protocol
+from typing import Any, Protocol
 
 SYSTEM = "You are terse."
 QUESTION = "hi"
@@ -46,6 +48,13 @@ class Client(Protocol):
         """Ask once and call `on_text` with each piece of the answer as it comes."""
 
 
+class Parking(Client, Protocol):
+    """A contestant whose runs can wait for somebody's approval."""
+
+    async def park(self, model: str) -> None:
+        """Start a run, and come back when it waits."""
+
+
 @dataclass(frozen=True)
 class Size:
     """How much is done; the small one only shows that everything works."""
@@ -57,11 +66,14 @@ class Size:
     calls: int = 200
     tool_runs: int = 20
     long_rounds: int = 300
+    parked: int = 1_000
 
 
-SMALL = Size(chunks=50, paced_chunks=5, streams=3, stream_chunks=5, calls=2, tool_runs=1, long_rounds=12)
+SMALL = Size(chunks=50, paced_chunks=5, streams=3, stream_chunks=5, calls=2, tool_runs=1, long_rounds=12, parked=5)
 _ROUNDS = 10
 _WARM_CHUNKS = 5
+_WARM_PARKED = 50
+_PARKED_AT_ONCE = 10
 
 
 class Counter:
@@ -136,8 +148,8 @@ async def call(client: Client, size: Size) -> float:
     return await _cpu(lambda: client.answer("burst-4"), size.calls)
 
 
-async def tool_round(client: Client, size: Size) -> float:
-    """Ten rounds of one tool call, then an answer: CPU us per model call."""
+async def tool_round(client: Client, size: Size) -> tuple[float, float]:
+    """Ten rounds of one tool call, then an answer: CPU us and wall us per model call."""
     ran: list[int] = []
     model = f"rounds-{_ROUNDS}"
 
@@ -148,7 +160,8 @@ async def tool_round(client: Client, size: Size) -> float:
 
     for _ in range(3):
         await run()
-    return await _cpu(run, size.tool_runs) / (_ROUNDS + 1)
+    cpu, wall = await _spent(run, size.tool_runs)
+    return cpu / (_ROUNDS + 1), wall / (_ROUNDS + 1)
 
 
 async def long_run(client: Client, size: Size) -> tuple[float, float]:
@@ -162,13 +175,50 @@ async def long_run(client: Client, size: Size) -> tuple[float, float]:
     return median(spent[5:15]), median(spent[-10:])
 
 
+async def parked(client: Parking, size: Size) -> tuple[float, float, float]:
+    """Runs that wait for an approval: MB of memory, tasks and timers that they add to the process."""
+
+    async def park(runs: int) -> None:
+        for _ in range(0, runs, _PARKED_AT_ONCE):
+            await asyncio.gather(*[client.park("rounds-1") for _ in range(_PARKED_AT_ONCE)])
+
+    await park(_WARM_PARKED)
+    before = await _held()
+    await park(size.parked)
+    after = await _held()
+    memory, tasks, timers = (more - less for more, less in zip(after, before, strict=True))
+    return memory / 1e6, tasks, timers
+
+
+async def _held() -> tuple[int, int, int]:
+    """Bytes of memory, tasks and timers of this process at rest: what was about to end has ended."""
+    await asyncio.sleep(1)
+    gc.collect()
+    timers: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]  # noqa: SLF001
+    return _resident(), len(asyncio.all_tasks()), sum(not timer.cancelled() for timer in timers)
+
+
+def _resident() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except FileNotFoundError:
+        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(os.getpid())], capture_output=True, text=True, check=True)
+        return int(shown.stdout) * 1_024
+
+
 async def _cpu(work: Callable[[], Awaitable[object]], times: int) -> float:
     """CPU us of one `work()`, on average over `times`."""
+    return (await _spent(work, times))[0]
+
+
+async def _spent(work: Callable[[], Awaitable[object]], times: int) -> tuple[float, float]:
+    """CPU us and wall us of one `work()`, on average over `times`."""
     gc.collect()
-    before = time.process_time_ns()
+    wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     for _ in range(times):
         await work()
-    return (time.process_time_ns() - before) / 1_000 / times
+    cpu, wall = time.process_time_ns() - cpu, time.perf_counter_ns() - wall
+    return cpu / 1_000 / times, wall / 1_000 / times
 
 
 def _not_empty(answer: str) -> None:
@@ -183,14 +233,19 @@ def _expect_rounds(ran: Sequence[int], rounds: int) -> None:
         raise AssertionError(message)
 
 
-SCENARIOS: dict[str, Callable[[Client, Size], Awaitable[float | tuple[float, float]]]] = {
+Figures = float | tuple[float, ...]
+
+SCENARIOS: dict[str, Callable[[Any, Size], Awaitable[Figures]]] = {
     "burst": burst,
+    "durable-burst": burst,
     "paced": paced,
     "paced-many": paced_many,
     "call": call,
     "tool-round": tool_round,
+    "durable-round": tool_round,
     "long-run": long_run,
     "many": many,
+    "parked": parked,
 }
 
 
@@ -203,7 +258,7 @@ def main(client: Client) -> None:
     parser.add_argument("--profile", help="write cProfile's statistics to this file")
     given = parser.parse_args()
 
-    async def run() -> float | tuple[float, float]:
+    async def run() -> Figures:
         await client.start(given.base_url)
         try:
             return await SCENARIOS[given.scenario](client, SMALL if given.small else Size())
@@ -216,7 +271,7 @@ def main(client: Client) -> None:
     os._exit(0)  # what a contestant does at exit is not in a figure, and must not hold up the next one
 
 
-def _profiled(run: Callable[[], Awaitable[float | tuple[float, float]]], path: str) -> float | tuple[float, float]:
+def _profiled(run: Callable[[], Awaitable[Figures]], path: str) -> Figures:
     import cProfile
 
     profile = cProfile.Profile()
