@@ -148,3 +148,47 @@ PIECES = st.builds(
 def test_whatever_comes_the_grammar_holds(events):
     parts = assembled(*events, used={"c"})
     assert "c" not in [call.tool_call_id for call in calls_of(parts)]
+
+
+def test_formats_that_say_where_parts_begin_and_end():
+    assembler = Assembler("1")
+    assembler.block("reasoning", {"p": {"itemId": "r1"}})
+    assembler.reasoning("hm")
+    assembler.signature("signed")
+    assembler.close(signature="signed")
+    assembler.block("reasoning")
+    assembler.close({"p": {"itemId": "r2"}})
+    assembler.redacted("sealed")
+    assembler.block("text")
+    assembler.text("a")
+    assembler.block("text")
+    assembler.text("b")
+    assembler.end()
+    kinds = [type(part).__name__.removesuffix("Payload") for part in assembler.take()]
+    assert kinds == [
+        "ReasoningStart", "ReasoningDelta", "ReasoningSignature", "ReasoningEnd", "ReasoningStart", "ReasoningEnd",
+        "RedactedReasoning", "TextStart", "TextDelta", "TextEnd", "TextStart", "TextDelta", "TextEnd",
+    ]  # fmt: skip
+
+
+def test_a_tool_of_the_provider_gets_an_id_nobody_has_used():
+    assembler = Assembler("1", used={"w"})
+    call_id = assembler.provider_call("w", "web_search", {"query": "q"})
+    assembler.provider_result(call_id, "web_search", [1], is_error=True)
+    call, result = assembler.take()
+    assert call.tool_call_id == result.tool_call_id == call_id != "w"
+    assert call.provider_executed
+    assert result.provider_executed
+    assert assembler.calls == 0
+
+
+def test_a_call_that_is_said_to_be_complete_is_closed_at_once():
+    assembler = Assembler("1")
+    assembler.tools([ToolDelta(0, "a", "f", "")])
+    assembler.tools([ToolDelta(0, None, None, '{"x":1}')])
+    assembler.end_call(0, {"p": {"itemId": "fc"}})
+    call = assembler.take()[-1]
+    assert (call.args, call.provider_metadata) == ({"x": 1}, {"p": {"itemId": "fc"}})
+    assembler.end_call(0)
+    assembler.end()
+    assert assembler.take() == []

@@ -5,7 +5,7 @@ import pytest
 
 from tenuto.core.errors import ConfigurationError, ModelError
 from tenuto.models.catalogue import PROVIDERS
-from tenuto.models.chat import ChatModel
+from tenuto.models.http_model import HttpModel
 from tenuto.models.ports import LanguageModel
 from tenuto.models.resolve import resolve_model
 from tenuto.testing.provider import FakeProvider, Reply
@@ -63,7 +63,7 @@ def test_records(record):
         (["openai/a"], "not built yet"),
         (3, "got int"),
         (None, "got NoneType"),
-        (ChatModel, "got type"),
+        (HttpModel, "got type"),
     ],
 )
 def test_what_is_no_model_is_a_type_error(record, message):

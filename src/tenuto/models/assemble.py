@@ -8,16 +8,20 @@ A call is complete when its text is valid JSON and something else follows it, or
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
 from tenuto.core.payloads import (
+    CustomPayload,
     FilePayload,
+    Json,
     ProviderMetadata,
     ReasoningDeltaPayload,
     ReasoningEndPayload,
+    ReasoningSignaturePayload,
     ReasoningStartPayload,
+    RedactedReasoningPayload,
     SourcePayload,
     TextDeltaPayload,
     TextEndPayload,
@@ -26,6 +30,7 @@ from tenuto.core.payloads import (
     ToolInputDeltaPayload,
     ToolInputEndPayload,
     ToolInputStartPayload,
+    ToolResultPayload,
 )
 from tenuto.models.ports import Part
 
@@ -76,18 +81,17 @@ class Assembler:
         used: Call ids of the history, which this answer must not use again.
     """
 
-    __slots__ = ("_closing", "_counter", "_id", "_kind", "_scope", "_slots", "_taken", "_used", "calls", "parts")
+    __slots__ = ("_counter", "_id", "_kind", "_scope", "_slots", "_taken", "_used", "calls", "parts")
 
     def __init__(self, scope: str = "0", used: Container[str] = ()) -> None:
         self.parts: list[Part] = []
-        self.calls = 0
+        self.calls: int = 0
         self._scope = scope
         self._used = used
         self._taken: set[str] = set()
         self._counter = 0
         self._kind = ""
         self._id = ""
-        self._closing: ProviderMetadata | None = None
         self._slots: list[_Slot] = []
 
     def take(self) -> list[Part]:
@@ -111,14 +115,79 @@ class Assembler:
             self._open("reasoning")
         self.parts.append(ReasoningDeltaPayload(self._id, delta))
 
-    def source(self, url: str, title: str) -> None:
+    def block(self, kind: Literal["text", "reasoning"], metadata: ProviderMetadata | None = None) -> None:
+        """Begin a part of its own, for formats that say where parts begin; `text` or `reasoning` then fills it."""
+        self._open(kind, metadata)
+
+    def close(self, metadata: ProviderMetadata | None = None, signature: str | None = None) -> None:
+        """End the open text or reasoning part, with what its provider wants back; nothing when none is open."""
+        self._close_open(metadata, signature)
+
+    def signature(self, signature: str, metadata: ProviderMetadata | None = None) -> None:
+        """The provider's signature over the open reasoning; opens one without text when none is open."""
+        if self._kind != "reasoning":
+            self._open("reasoning")
+        self.parts.append(ReasoningSignaturePayload(self._id, signature, metadata))
+
+    def redacted(self, data: str, metadata: ProviderMetadata | None = None) -> None:
+        """Encrypted reasoning."""
+        self._close_open()
+        self.parts.append(RedactedReasoningPayload(self._new_id("reasoning"), data, metadata))
+
+    def source(self, url: str, title: str, metadata: ProviderMetadata | None = None) -> None:
         """A page the provider used."""
-        self.parts.append(SourcePayload(self._new_id("source"), "url", title, url))
+        payload = SourcePayload(self._new_id("source"), "url", title, url, provider_metadata=metadata)
+        self.parts.append(payload)
+
+    def document(
+        self, title: str, mime_type: str, filename: str | None = None, metadata: ProviderMetadata | None = None
+    ) -> None:
+        """A document the provider used."""
+        source_id = self._new_id("source")
+        self.parts.append(SourcePayload(source_id, "document", title, None, mime_type, filename, metadata))
 
     def file(self, payload: FilePayload) -> None:
         """A file the model made; it stands between the parts around it."""
         self._close_open()
         self.parts.append(payload)
+
+    def custom(self, kind: str, metadata: ProviderMetadata | None = None) -> None:
+        """A part only this provider knows, kept to be sent back; `kind` is `provider.type`."""
+        self._close_open()
+        self.parts.append(CustomPayload(kind, metadata))
+
+    def provider_call(self, label: str, name: str, args: Json, metadata: ProviderMetadata | None = None) -> str:
+        """A complete call of a tool that the provider runs itself; returns the id for its result."""
+        self._close_open()
+        call_id = self._call_id(label)
+        call = ToolCallPayload(call_id, name, args, provider_executed=True, provider_metadata=metadata)
+        self.parts.append(call)
+        return call_id
+
+    def provider_result(
+        self,
+        call_id: str,
+        name: str,
+        result: Json,
+        *,
+        is_error: bool | None = None,
+        metadata: ProviderMetadata | None = None,
+    ) -> None:
+        """What the provider's own tool answered."""
+        self._close_open()
+        payload = ToolResultPayload(
+            call_id, name, result, is_error=is_error, provider_executed=True, provider_metadata=metadata
+        )
+        self.parts.append(payload)
+
+    def end_call(self, index: int, metadata: ProviderMetadata | None = None) -> None:
+        """The call at `index` is complete, for formats that say so."""
+        for slot in reversed(self._slots):
+            if slot.index == index and not slot.closed:
+                if metadata:
+                    slot.metadata = {**(slot.metadata or {}), **metadata}
+                self._close_slot(slot)
+                return
 
     def tools(self, deltas: list[ToolDelta]) -> None:
         """The pieces of calls of one event: two pieces with a name that no index tells apart are two calls."""
@@ -137,7 +206,7 @@ class Assembler:
             if not slot.closed:
                 self._close_slot(slot)
 
-    def _open(self, kind: str) -> None:
+    def _open(self, kind: str, metadata: ProviderMetadata | None = None) -> None:
         self._close_open()
         for slot in self._slots:
             if not slot.closed and slot.complete():
@@ -145,13 +214,14 @@ class Assembler:
         self._kind = kind
         self._id = self._new_id(kind)
         start = TextStartPayload if kind == "text" else ReasoningStartPayload
-        self.parts.append(start(self._id))
+        self.parts.append(start(self._id, provider_metadata=metadata))
 
-    def _close_open(self) -> None:
-        if self._kind:
-            end = TextEndPayload if self._kind == "text" else ReasoningEndPayload
-            self.parts.append(end(self._id))
-            self._kind = ""
+    def _close_open(self, metadata: ProviderMetadata | None = None, signature: str | None = None) -> None:
+        if self._kind == "text":
+            self.parts.append(TextEndPayload(self._id, metadata))
+        elif self._kind:
+            self.parts.append(ReasoningEndPayload(self._id, signature, metadata))
+        self._kind = ""
 
     def _new_id(self, kind: str) -> str:
         self._counter += 1
@@ -186,7 +256,7 @@ class Assembler:
         return slot
 
     def _call_id(self, label: str) -> str:
-        number = len(self._slots)
+        number = len(self._taken)
         fresh = label
         while not fresh or fresh in self._taken or fresh in self._used:
             number += 1

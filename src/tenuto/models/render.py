@@ -98,7 +98,7 @@ class Rendered:
     __slots__ = ("_dialect", "_head", "_messages", "_open", "_seen", "_system", "_unanswered", "encoded", "used_ids")
 
     def __init__(self, dialect: Dialect) -> None:
-        self.encoded = 0
+        self.encoded: int = 0
         self.used_ids: set[str] = set()
         self._dialect = dialect
         self._system: tuple[SystemTurn, ...] = ()

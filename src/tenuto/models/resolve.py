@@ -128,16 +128,16 @@ def _chat(
         raise ConfigurationError(
             f"The base URL of {provider}/{model_id} must begin with http:// or https://.", id="MODEL_URL_INVALID"
         )
-    from tenuto.models.chat.model import ChatModel, Endpoint
+    from tenuto.models.chat import ChatFormat
+    from tenuto.models.http_model import Endpoint, HttpModel
 
     endpoint = Endpoint(
         url=url,
         api_key=record.get("api_key"),
         key_variables=key_variables,
         headers=record.get("headers", {}),
-        quirks=quirks,
     )
-    return ChatModel(provider, model_id, endpoint)
+    return HttpModel(provider, model_id, endpoint, ChatFormat(provider, quirks))
 
 
 def _local(name: str) -> LanguageModel:

@@ -133,8 +133,8 @@ class Started:
     __slots__ = ("driver", "task")
 
     def __init__(self, driver: Driver, task: asyncio.Task[None]) -> None:
-        self.driver = driver
-        self.task = task
+        self.driver: Driver = driver
+        self.task: asyncio.Task[None] = task
 
     async def ended(self) -> None:
         """Wait for the driver's end; cancelling the wait leaves the driver alone."""

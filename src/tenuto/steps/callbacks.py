@@ -9,7 +9,7 @@ from typing import Any
 
 from tenuto.core.foreign import contained
 
-log = logging.getLogger("tenuto")
+log: logging.Logger = logging.getLogger("tenuto")
 
 
 async def call_back(callback: Callable[[Any], Any] | None, event: object, name: str) -> Any:

@@ -61,7 +61,7 @@ class TurnBuilder:
         self._calls: set[str] = set()
         self.start: RequestStart | None = None
         self.finish: Finish | None = None
-        self.metadata = p.ResponseMetadataPayload()
+        self.metadata: p.ResponseMetadataPayload = p.ResponseMetadataPayload()
         self.sources: list[p.SourcePayload] = []
         self.files: list[p.FilePayload] = []
 

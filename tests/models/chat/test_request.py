@@ -84,10 +84,10 @@ async def test_tools_are_encoded_once():
     with FakeProvider([Reply("x"), Reply("y")]) as fake:
         model = model_of(fake)
         await run(model, request(tools=tools))
-        first = model._tools.encode(tools)
+        first = model._format._tools.encode(tools)
         await run(model, request(tools=tools))
-        assert model._tools.encode(tools) is first
-        assert model._tools.encode((F, ToolSpec("g", "", {"type": "object"}))) is not first
+        assert model._format._tools.encode(tools) is first
+        assert model._format._tools.encode((F, ToolSpec("g", "", {"type": "object"}))) is not first
 
 
 async def test_options_of_the_contract():

@@ -1,5 +1,5 @@
 """The chat completions dialect: OpenAI's, and that of everyone who copied it."""
 
-from tenuto.models.chat.model import ChatModel
+from tenuto.models.chat.format import ChatFormat
 
-__all__ = ["ChatModel"]
+__all__ = ["ChatFormat"]

@@ -51,7 +51,7 @@ class ChatMessages:
     __slots__ = ("_echo", "_provider", "_short", "name")
 
     def __init__(self, provider: str, *, echo_reasoning: bool = False, short_ids: bool = False) -> None:
-        self.name = f"chat:{provider}:{echo_reasoning:d}{short_ids:d}"
+        self.name: str = f"chat:{provider}:{echo_reasoning:d}{short_ids:d}"
         self._provider = provider
         self._echo = echo_reasoning
         self._short = short_ids

@@ -16,10 +16,11 @@ import msgspec
 from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
 from tenuto.core.payloads import FilePayload, ResponseMetadataPayload, Usage
-from tenuto.models.assemble import Assembler, ToolDelta
+from tenuto.models.assemble import ToolDelta
 from tenuto.models.chat.wire import NO_DELTA, CallDelta, ChatChunk, Choice, Delta, Head, WireUsage
 from tenuto.models.http_errors import bounded, in_band, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
+from tenuto.models.wire_format import Answering
 
 DONE = b"[DONE]"
 _SHOWN = 16 * 1024
@@ -43,28 +44,19 @@ _any = msgspec.json.Decoder().decode
 
 
 class ChatResponse:
-    """Decodes one answer.
-
-    Args:
-        provider: For errors and provider metadata.
-        headers: Of the HTTP response, lower-cased.
-        assembler: Makes the parts.
-        secrets: What error messages must not repeat.
-    """
+    """Decodes one answer; see `wire_format.Reader`."""
 
     __slots__ = (
         "_assembler", "_headers", "_logprobs", "_named", "_provider", "_reason", "_refusal", "_secrets", "_urls",
         "_usage", "finished",
     )  # fmt: skip
 
-    def __init__(
-        self, provider: str, headers: Mapping[str, str], assembler: Assembler, secrets: tuple[str, ...] = ()
-    ) -> None:
-        self.finished = False
-        self._provider = provider
-        self._headers = headers
-        self._assembler = assembler
-        self._secrets = secrets
+    def __init__(self, answering: Answering) -> None:
+        self.finished: bool = False
+        self._provider = answering.provider
+        self._headers = answering.headers
+        self._assembler = answering.assembler
+        self._secrets = answering.secrets
         self._named = False
         self._reason: str | None = None
         self._usage: Any = None
@@ -117,6 +109,10 @@ class ChatResponse:
         self._assembler.end()
         self._assembler.parts.append(self._finish(self._reason))
         return self._assembler.take()
+
+    def whole(self, body: bytes) -> list[Part]:
+        """See `Reader.whole`."""
+        return [*self.feed([body]), *self.end()]
 
     def _finish(self, reason: str) -> Finish:
         known = _REASONS.get(reason, "other")

@@ -1,7 +1,7 @@
-"""`ChatModel`: one model behind an OpenAI-compatible endpoint.
+"""`HttpModel`: one model behind an HTTP endpoint, whatever its dialect.
 
 Invariant: it holds no state of a call, so one instance serves any number of calls, threads and event loops. Its key
-is read when a call is made, goes into one header and nowhere else.
+is read when a call is made, goes into the headers of the format and nowhere else.
 """
 
 from __future__ import annotations
@@ -9,20 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
+import msgspec
 from msgspec import Raw, Struct
 
 from tenuto.core.credentials import redact, secrets_of, shown_url
 from tenuto.core.errors import ModelError
-from tenuto.models.assemble import Assembler
-from tenuto.models.catalogue import Quirks
-from tenuto.models.chat.messages import ChatMessages
-from tenuto.models.chat.request import ToolCache, build_body, read_options, warnings_for
-from tenuto.models.chat.response import ChatResponse
 from tenuto.models.http_errors import bounded, from_response
-from tenuto.models.ports import ModelRequest, Part, RequestStart
-from tenuto.models.render import rendered
+from tenuto.models.ports import ModelRequest, Part, RawEvent, RequestStart
 from tenuto.models.sse import DEFAULT_LIMIT, SseSplitter
 from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest, HttpResponse, Transport
+from tenuto.models.wire_format import Answering, Reader, WireFormat, WireRequest
 
 USER_AGENT = "tenuto"
 _MAX_ERROR_BODY = 64 * 1024
@@ -32,7 +28,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     """Where a model is and how one gets in.
 
     Attributes:
-        url: The base URL; `/chat/completions` is appended.
+        url: The base URL; the format's path is appended.
         api_key: Given by the caller; else the first of `key_variables` that is set, read at each call.
         key_variables: When not empty and there is no key, a call fails before any request.
         idle_timeout: Seconds without a byte until a call fails.
@@ -42,7 +38,6 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     key_variables: tuple[str, ...] = ()
     headers: Mapping[str, str] = {}
-    quirks: Quirks = Quirks()
     idle_timeout: float = IDLE_TIMEOUT
 
     def __repr__(self) -> str:
@@ -51,31 +46,37 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 class _Call(Struct, frozen=True):
-    body: bytes
+    wire: WireRequest
     http: HttpRequest
     secrets: tuple[str, ...]
-    assembler: Assembler
 
     def __repr__(self) -> str:
         return f"_Call({self.http!r})"
 
 
-class ChatModel:
-    """A `LanguageModel` that speaks chat completions."""
+class HttpModel:
+    """A `LanguageModel` that speaks the dialect `wire_format`."""
 
-    __slots__ = ("_endpoint", "_messages", "_model_id", "_provider", "_tools", "_transport")
+    __slots__ = ("_endpoint", "_format", "_model_id", "_provider", "_transport")
 
-    def __init__(self, provider: str, model_id: str, endpoint: Endpoint, *, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        provider: str,
+        model_id: str,
+        endpoint: Endpoint,
+        wire_format: WireFormat,
+        *,
+        transport: Transport | None = None,
+    ) -> None:
         self._provider = provider
         self._model_id = model_id
         self._endpoint = endpoint
+        self._format = wire_format
         self._transport = transport or AiohttpTransport()
-        self._tools = ToolCache()
-        short = endpoint.quirks.short_ids
-        self._messages = {echo: ChatMessages(provider, echo_reasoning=echo, short_ids=short) for echo in (True, False)}
 
     def __repr__(self) -> str:
-        return f"<ChatModel {self._provider}/{self._model_id} at {shown_url(self._endpoint.url)}>"
+        where = shown_url(self._endpoint.url)
+        return f"<{type(self._format).__name__} {self._provider}/{self._model_id} at {where}>"
 
     @property
     def provider(self) -> str:
@@ -94,38 +95,39 @@ class ChatModel:
             ModelError: No key, no connection, an error answer, an error event, or an answer that was cut off.
         """
         call = self._prepare(request)
-        yield [RequestStart(Raw(call.body), warnings_for(request))]
+        yield [RequestStart(Raw(call.wire.body), call.wire.warnings)]
         http = await self._transport.open(call.http)
-        response = ChatResponse(self._provider, http.headers, call.assembler, call.secrets)
+        reader = self._format.reader(Answering(self._provider, http.headers, call.wire.assembler, call.secrets))
+        feed = _feed_raw if request.include_raw else _feed
         try:
             kind = http.headers.get("content-type", "")
             if http.status >= 300 or "json" in kind or "html" in kind:
-                yield await self._unstreamed(http, kind, response, call)
+                yield await self._unstreamed(http, kind, reader, call)
                 return
             splitter = SseSplitter()
             async for data in http:
-                if parts := response.feed(splitter.feed(data)):
+                if parts := feed(reader, splitter.feed(data)):
                     yield parts
-                if response.finished:
+                if reader.finished:
                     return
-            for parts in _last(response, splitter):
+            for parts in _last(reader, splitter):
                 yield parts
         except ModelError:
-            if said := call.assembler.take():
+            if said := call.wire.assembler.take():
                 yield said  # it stood before the failure in the same read
             raise
         finally:
-            http.close(ended=response.finished)
+            http.close(ended=reader.finished)
 
-    async def _unstreamed(self, http: HttpResponse, kind: str, response: ChatResponse, call: _Call) -> Sequence[Part]:
-        """An error answer, or a whole completion from a server that does not stream."""
+    async def _unstreamed(self, http: HttpResponse, kind: str, reader: Reader, call: _Call) -> Sequence[Part]:
+        """An error answer, or a whole answer from a server that does not stream."""
         failed = http.status >= 300 or "html" in kind
         body = await _read(http, _MAX_ERROR_BODY if failed else DEFAULT_LIMIT)
         if http.status >= 300:
             raise from_response(self._provider, http.status, http.headers, body, call.secrets)
         if failed:
             raise self._not_a_stream(kind, body, call.secrets)
-        return [*response.feed([body]), *response.end()]
+        return reader.whole(body)
 
     def _not_a_stream(self, kind: str, body: bytes, secrets: tuple[str, ...]) -> ModelError:
         shown = bounded(redact(body.decode("utf-8", "replace"), secrets), 200)
@@ -138,40 +140,28 @@ class ChatModel:
 
     def _prepare(self, request: ModelRequest) -> _Call:
         key = self._key()
-        options = read_options(request.provider_options, self._provider)
-        quirks = self._endpoint.quirks
-        echo = quirks.echo_reasoning if options.echo_reasoning is None else options.echo_reasoning
-        slot = rendered(request.prompt, self._messages[echo])
-        messages = slot.render(request.prompt)
-        tools = self._tools.encode(request.tools) if request.tools else None
-        body = build_body(self._model_id, request, messages=messages, tools=tools, options=options.body, quirks=quirks)
-        headers = self._headers(key, request)
-        return _Call(
-            body,
-            self._http_request(body, headers, request),
-            secrets_of(self._endpoint.url, headers),
-            Assembler(str(len(request.prompt.turns)), slot.used_ids),
-        )
-
-    def _http_request(self, body: bytes, headers: Mapping[str, str], request: ModelRequest) -> HttpRequest:
-        return HttpRequest(
-            url=f"{self._endpoint.url.rstrip('/')}/chat/completions",
-            body=body,
+        wire = self._format.request(self._model_id, request)
+        headers = self._headers(key, wire, request)
+        http = HttpRequest(
+            url=f"{self._endpoint.url.rstrip('/')}{wire.path}",
+            body=wire.body,
             provider=self._provider,
             headers=headers,
             idle_timeout=self._endpoint.idle_timeout,
             abort=request.abort,
         )
+        return _Call(wire, http, secrets_of(self._endpoint.url, headers))
 
-    def _headers(self, key: str | None, request: ModelRequest) -> dict[str, str]:
+    def _headers(self, key: str | None, wire: WireRequest, request: ModelRequest) -> dict[str, str]:
         headers = {
             "content-type": "application/json",
             "accept": "text/event-stream",
             "accept-encoding": "identity",
             "user-agent": USER_AGENT,
+            **wire.headers,
         }
         if key:
-            headers["authorization"] = f"Bearer {key}"
+            headers.update(self._format.key_headers(key))
         for more in (self._endpoint.headers, request.settings.headers or {}):
             headers.update((name.lower(), value) for name, value in more.items())
         return headers
@@ -207,12 +197,34 @@ async def _read(http: HttpResponse, limit: int) -> bytes:
     return b"".join(pieces)[:limit]
 
 
-def _last(response: ChatResponse, splitter: SseSplitter) -> Iterator[Sequence[Part]]:
+def _feed(reader: Reader, events: list[bytes]) -> list[Part]:
+    return reader.feed(events)
+
+
+def _feed_raw(reader: Reader, events: list[bytes]) -> list[Part]:
+    """Each event as the provider sent it, before the parts made of it."""
+    parts: list[Part] = []
+    for event in events:
+        parts.append(RawEvent(_decoded(event)))
+        parts += reader.feed([event])
+        if reader.finished:
+            break
+    return parts
+
+
+def _decoded(event: bytes) -> object:
+    try:
+        return msgspec.json.decode(event)
+    except (msgspec.DecodeError, RecursionError):
+        return event.decode("utf-8", "replace")
+
+
+def _last(reader: Reader, splitter: SseSplitter) -> Iterator[Sequence[Part]]:
     """The parts after the last byte; a block that was cut in the middle counts as cut off."""
     for event in splitter.flush():
         try:
-            yield response.feed([event.data])
+            yield reader.feed([event.data])
         except ModelError as error:
             if error.id != "MODEL_EVENT_INVALID":
                 raise
-    yield response.end()
+    yield reader.end()
