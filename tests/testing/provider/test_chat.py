@@ -168,3 +168,11 @@ async def test_built_chunks_are_the_vendors() -> None:
     assert final.usage is not None
     assert final.usage.total_tokens == 3
     assert chat_chunk(choices=[], zip=1)["choices"] == []
+
+
+async def test_what_the_dialect_has_no_place_for_is_a_failure_of_the_script() -> None:
+    provider = FakeProvider([Reply("x", redacted=["sealed"])])
+    with pytest.raises(openai.APIError):
+        async with provider:
+            await streamed(provider)
+    assert "no place for redacted=" in str(provider.failures[0])

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tenuto.testing.provider.chat_request import check_request
-from tenuto.testing.provider.dialect import Wanted
+from tenuto.testing.provider.dialect import Wanted, refuse_to_render
 from tenuto.testing.provider.http1 import Request
 from tenuto.testing.provider.script import Call, Event, Reply, Usage
 from tenuto.testing.provider.strict import Rules, check_bearer
@@ -63,6 +63,9 @@ def chat_chunk(
     return chunk | more
 
 
+_NO_PLACE = ("signature", "redacted", "provider_calls", "sources", "files")
+
+
 class Chat:
     """OpenAI chat completions; remembers the reasoning it sent with each call."""
 
@@ -92,6 +95,7 @@ class Chat:
 
     def events(self, reply: Reply, wanted: Wanted, serial: int) -> list[Event]:
         """Render the chunks of a streamed reply."""
+        refuse_to_render(reply, *_NO_PLACE)
         calls = self._identify(reply, serial)
         shared: Json = {"model": wanted.model, "serial": serial}
         blank: Json = {"usage": None} if wanted.usage else {}  # every chunk but the last says null
@@ -104,6 +108,7 @@ class Chat:
 
     def whole(self, reply: Reply, wanted: Wanted, serial: int) -> bytes:
         """Render a `chat.completion`."""
+        refuse_to_render(reply, *_NO_PLACE)
         message: Json = {"role": "assistant", "content": reply.text or None, "refusal": reply.refusal or None}
         if reply.reasoning:
             message["reasoning_content"] = reply.reasoning

@@ -11,7 +11,15 @@ from tenuto.testing.provider.http1 import Request
 from tenuto.testing.provider.script import Event, Reply
 from tenuto.testing.provider.strict import Rules
 
-__all__ = ["Dialect", "Wanted"]
+__all__ = ["Dialect", "Wanted", "refuse_to_render"]
+
+
+def refuse_to_render(reply: Reply, *names: str) -> None:
+    """Raise ValueError, a failure of the script, when the reply has something that its dialect has no place for."""
+    for name in names:
+        if getattr(reply, name):
+            message = f"This dialect has no place for {name}= of a Reply; play it in another one, or use Raw."
+            raise ValueError(message)
 
 
 class Wanted(msgspec.Struct, frozen=True):

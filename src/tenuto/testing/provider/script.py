@@ -20,6 +20,8 @@ __all__ = [
     "Delivery",
     "Event",
     "HTTPError",
+    "Made",
+    "ProviderCall",
     "Raw",
     "Reply",
     "Script",
@@ -82,13 +84,45 @@ class Call(msgspec.Struct, frozen=True):
         return self.args if isinstance(self.args, str) else msgspec.json.encode(self.args).decode()
 
 
+class ProviderCall(msgspec.Struct, frozen=True):
+    """A tool that the provider ran itself, such as its web search.
+
+    Attributes:
+        name: Name of the tool, as the provider's format spells it.
+        args: What it was called with.
+        result: What it answered, in the provider's own shape.
+        is_error: It failed.
+        id: Id of the call; None makes a fresh one.
+    """
+
+    name: str
+    args: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
+    result: Any = None
+    is_error: bool = False
+    id: str | None = None
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A file that the model made; `data` is base64 text."""
+
+    media_type: str
+    data: str
+
+
 class Usage(msgspec.Struct, frozen=True):
-    """Token counts that the provider reports."""
+    """Token counts that the provider reports.
+
+    Attributes:
+        input: All input tokens, the cached ones among them.
+        cached: Read from a cache.
+        cache_write: Written to a cache; formats without such a count leave it out.
+    """
 
     input: int = 10
     output: int = 5
     cached: int = 0
     reasoning: int = 0
+    cache_write: int = 0
 
     @property
     def total(self) -> int:
@@ -99,14 +133,20 @@ class Usage(msgspec.Struct, frozen=True):
 class Reply(Delivery, frozen=True):
     """An answer of the model, rendered in the dialect and mode (streamed or not) that the request asks for.
 
-    The order on the wire is reasoning, text, refusal, calls; use `Raw` for any other.
+    The order on the wire is reasoning, provider's calls, text, refusal, files, calls; use `Raw` for any other. A
+    dialect that has no place for something refuses to render it.
 
     Attributes:
         text: The answer.
         calls: Tool calls.
         reasoning: Reasoning text, sent before the answer.
+        signature: The provider's seal over the reasoning, or over the first call where its format has it there.
+        redacted: Encrypted reasoning, after the readable one.
+        provider_calls: Tools that the provider ran itself.
+        sources: Pages that the answer cites, as (URL, title).
+        files: What the model made.
         refusal: The model's refusal text.
-        finish: Finish reason of the chat dialect; None picks `tool_calls` or `stop`, "" sends none.
+        finish: Finish reason in the dialect's own words; None picks the plain one for calls or for none, "" sends none.
         usage: Reported usage; None reports nothing.
         chunk_size: Characters per delta of text, reasoning and arguments; 0 sends each whole.
     """
@@ -114,6 +154,11 @@ class Reply(Delivery, frozen=True):
     text: str = ""
     calls: Sequence[Call] = ()
     reasoning: str = ""
+    signature: str = ""
+    redacted: Sequence[str] = ()
+    provider_calls: Sequence[ProviderCall] = ()
+    sources: Sequence[tuple[str, str]] = ()
+    files: Sequence[Made] = ()
     refusal: str = ""
     finish: str | None = None
     usage: Usage | None = Usage()
