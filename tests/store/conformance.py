@@ -8,7 +8,7 @@ Invariant: nothing here knows which store it runs on, and nothing waits for real
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -110,15 +110,18 @@ async def refused(call: Awaitable[Any], id: str) -> StoreError:
     return caught.value
 
 
-def in_threads(*calls: Callable[[], Coroutine[Any, Any, Any]]) -> list[Any]:
+def in_threads(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
     """What each call returns or raises, each run in a thread and an event loop of its own, all let go at once."""
     answers: list[Any] = [None] * len(calls)
     ready = threading.Barrier(len(calls))
 
+    async def made(place: int) -> Any:
+        return await calls[place]()
+
     def work(place: int) -> None:
         ready.wait(10)
         try:
-            answers[place] = asyncio.run(calls[place]())
+            answers[place] = asyncio.run(made(place))
         except StoreError as error:
             answers[place] = error
 
@@ -545,7 +548,7 @@ class Committing:
     async def test_two_intents_of_two_runs_racing_for_one_key_never_both_succeed(self, store):
         fences = [await started(store, row(f"r{n}", Scope("thread", f"t{n}", "ann")), f"o{n}") for n in range(4)]
 
-        def intent(place: int) -> Callable[[], Coroutine[Any, Any, Any]]:
+        def intent(place: int) -> Callable[[], Awaitable[Any]]:
             entry = effect(run_id=f"r{place}", call_id=f"c{place}")
             return lambda: store.commit(fences[place], Write(run_id=f"r{place}", effects=(entry,)))
 
@@ -588,7 +591,7 @@ class Committing:
     async def test_two_threads_racing_for_one_place(self, store):
         fence = await started(store)
 
-        def write(text: str) -> Callable[[], Coroutine[Any, Any, Any]]:
+        def write(text: str) -> Callable[[], Awaitable[Any]]:
             both = Write(run_id="r1", records=(Note(text),), events=(delta(0, text),))
             return lambda: store.commit(fence, both)
 
@@ -600,7 +603,7 @@ class Committing:
         assert record == codec.encode(Note(event.chunk.payload.text))
 
     async def test_many_threads_racing_for_one_scope(self, store):
-        def claim(place: int) -> Callable[[], Coroutine[Any, Any, Any]]:
+        def claim(place: int) -> Callable[[], Awaitable[Any]]:
             return lambda: store.claim(THREAD, f"o{place}", run=row(f"r{place}"))
 
         answers = in_threads(*(claim(place) for place in range(8)))

@@ -25,6 +25,7 @@ from tenuto.machine.state import RunState
 from tenuto.steps.fold import absorb
 from tenuto.steps.run import Run
 from tenuto.store.ports import Committed, EffectRow, Fence, PendingCall, RunStatus, RunStore, Write
+from tenuto.store.settling import Settling
 
 FLUSH_SECONDS = 0.02
 """A delta is stored at most this long after it was shown."""
@@ -241,13 +242,18 @@ class Journal:
         return interrupted
 
     async def _store_write(self, write: Write) -> asyncio.CancelledError | None:
+        storing = self._store.commit(self.fence, write)
         if not (self._kept or write.keep):
-            await self._store.commit(self.fence, write)
+            await storing
             return None
-        task = asyncio.ensure_future(self._store.commit(self.fence, write))
-        interrupted = await _joined(task)
-        task.result()
-        return interrupted
+        if not isinstance(storing, Settling):
+            return await _joined(asyncio.ensure_future(storing))
+        try:
+            await storing
+        except asyncio.CancelledError as interrupted:
+            storing.outcome()
+            return interrupted
+        return None
 
     def _late_done(self, task: asyncio.Task[None]) -> None:
         self._late.discard(task)
@@ -262,13 +268,14 @@ class Journal:
 
 
 async def _joined(task: asyncio.Future[Committed]) -> asyncio.CancelledError | None:
-    """Wait for `task` through any cancellation; returns the last one."""
+    """Wait for `task` through any cancellation; returns the last one, or raises what `task` does."""
     interrupted: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as cancelled:
             interrupted = cancelled
+    task.result()
     return interrupted
 
 

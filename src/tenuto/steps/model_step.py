@@ -92,8 +92,9 @@ class _Call:
         builder = self._builder
         chunks, deltas = builder.take(batch)
         if not self._started:
-            await self._begin(chunks if builder.finish is None else [])
+            self._begin()
             if builder.finish is None:
+                await self._log.commit(chunks=chunks)
                 return
         if builder.finish is not None:
             await self._end(builder.finish, chunks)
@@ -101,7 +102,8 @@ class _Call:
             await self._log.stream(chunks, deltas=deltas)
             faults.hit("model.mid_stream")
 
-    async def _begin(self, chunks: Sequence[c.AnyChunk]) -> None:
+    def _begin(self) -> None:
+        """Note that the call is under way; an answer that comes all at once is stored in one commit with its end."""
         run, command = self._run, self._command
         self._started = True
         start = self._builder.start or RequestStart(None)
@@ -114,7 +116,7 @@ class _Call:
             again = [c.AttemptRestarted(run.run_id, "AGENT", forget)]
         record = ModelStarted(command.step, command.attempt, self._log.next_event + len(again))
         faults.hit("model.before_call")
-        await self._log.commit(record, chunks=[*again, step_start, *chunks])
+        self._log.note(record, chunks=[*again, step_start])
 
     async def _end(self, finish: Finish, chunks: Sequence[c.AnyChunk]) -> None:
         builder = self._builder
@@ -156,7 +158,7 @@ class _Call:
         """Log the failure: `error`, then the end of the step."""
         run, command = self._run, self._command
         if not self._started:
-            await self._begin([])
+            self._begin()
         info = error_info(error)
         run.error = error
         said = self._said("error")

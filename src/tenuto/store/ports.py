@@ -11,6 +11,7 @@ changes nothing stored, a tuple comes back as a list, and what JSON cannot hold 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Literal, Protocol
 
 from msgspec import Struct
@@ -267,8 +268,10 @@ class RunStore(Protocol):
         """
         ...
 
-    async def commit(self, fence: Fence, write: Write) -> Committed:
+    def commit(self, fence: Fence, write: Write) -> Awaitable[Committed]:
         """Store all of `write`.
+
+        A `Settling` is better than a coroutine: a driver awaits it as it is, and the other in a task of its own.
 
         Raises:
             StaleLease: The fence was released, or somebody claimed the scope since. Nothing was stored.

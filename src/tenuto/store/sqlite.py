@@ -14,6 +14,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -38,6 +39,7 @@ from tenuto.store.ports import (
     Write,
 )
 from tenuto.store.rules import encoded
+from tenuto.store.settling import Settled, Settling
 from tenuto.store.sqlite_connect import Readers, connect, prepare_writer
 from tenuto.store.sqlite_owner import Prepared, Terms, Transaction
 from tenuto.store.sqlite_prune import Pruned
@@ -110,12 +112,15 @@ class SQLiteStore:
         """See `RunStore.release`."""
         await self._writer.do(lambda c, now: Transaction(c, now, self._terms).release(fence, handover))
 
-    async def commit(self, fence: Fence, write: Write) -> Committed:
+    def commit(self, fence: Fence, write: Write) -> Settling[Committed]:
         """See `RunStore.commit`."""
+        return Settling(partial(self._begin, fence, write))
+
+    def _begin(self, fence: Fence, write: Write) -> Settled[Committed]:
         self._writer.check()
         prepared = Prepared.of(write)
         terms = self._terms
-        return await self._writer.do(
+        return self._writer.begin(
             lambda c, now: Transaction(c, now, terms).commit(fence, prepared),
             quick=(lambda c: Transaction(c, 0.0, terms).append(fence, prepared)) if prepared.only_events else None,
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenuto.core.errors import StoreError
+from tenuto.store.settling import Settled
 
 Work = Callable[[sqlite3.Connection, float], Any]
 """What to do in a transaction, given the time it began."""
@@ -27,10 +28,10 @@ class Job:
         quick: The same in one statement, which needs neither transaction nor savepoint; it may answer None, and then
             has stored nothing.
         alone: It wants no transaction around it.
-        future: What the caller waits for; its loop's own, like `settled`.
+        future: What the caller waits for.
     """
 
-    __slots__ = ("alone", "future", "loop", "quick", "settled", "work")
+    __slots__ = ("alone", "future", "loop", "quick", "work")
 
     def __init__(
         self, work: Work | None, loop: asyncio.AbstractEventLoop, *, quick: Quick | None = None, alone: bool = False
@@ -39,34 +40,10 @@ class Job:
         self.quick = quick
         self.alone = alone
         self.loop = loop
-        self.future: asyncio.Future[Any] = loop.create_future()
-        self.settled = False
-
-    async def wait(self) -> Any:
-        """The answer, when there is one; a cancellation meanwhile comes out then, instead of it."""
-        cancelled: asyncio.CancelledError | None = None
-        while not self.settled:
-            try:
-                answer = await self.future
-            except asyncio.CancelledError as error:
-                cancelled = error
-                if self.future.cancelled():
-                    self.future = self.loop.create_future()
-                else:
-                    self.future.exception()  # taken note of
-            except BaseException:
-                if cancelled is None:
-                    raise
-            else:
-                if cancelled is None:
-                    return answer
-        raise cancelled or asyncio.CancelledError
+        self.future: Settled[Any] = Settled(loop=loop)
 
     def settle(self, value: Any, error: BaseException | None) -> None:
         """Take the answer; on the loop of who waits."""
-        self.settled = True
-        if self.future.done():  # cancelled just now
-            return
         if error is None:
             self.future.set_result(value)
         else:

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from tenuto.core import faults
 from tenuto.core.errors import StoreError
 from tenuto.store.rules import closed
+from tenuto.store.settling import Settled
 from tenuto.store.sqlite_connect import meaning
 from tenuto.store.sqlite_jobs import Answer, Job, deliver
 
@@ -62,24 +63,34 @@ class Writer:
         if self._closed:
             raise closed()
 
-    async def do(
-        self,
-        work: Callable[[sqlite3.Connection, float], _T],
-        *,
-        quick: Callable[[sqlite3.Connection], _T | None] | None = None,
-        alone: bool = False,
-    ) -> _T:
+    async def do(self, work: Callable[[sqlite3.Connection, float], _T], *, alone: bool = False) -> _T:
         """What `work` returned, once it is stored.
 
         Args:
             work: What to do in a transaction; it may be done more than once, but is stored once.
-            quick: The same in one statement, if it can be; tried first, and it answers None when it did nothing.
             alone: It wants no transaction around it.
 
         Raises:
             StoreError: What `work` raised, or what SQLite says; nothing was stored.
         """
-        return await self._submit(Job(work, asyncio.get_running_loop(), quick=quick, alone=alone)).wait()
+        return await self._submit(Job(work, asyncio.get_running_loop(), alone=alone)).future
+
+    def begin(
+        self,
+        work: Callable[[sqlite3.Connection, float], _T],
+        *,
+        quick: Callable[[sqlite3.Connection], _T | None] | None = None,
+    ) -> Settled[_T]:
+        """`do`, begun at once.
+
+        Args:
+            work: See `do`.
+            quick: The same in one statement, if it can be; tried first, and it answers None when it did nothing.
+
+        Raises:
+            StoreError: The store takes no more work.
+        """
+        return self._submit(Job(work, asyncio.get_running_loop(), quick=quick)).future
 
     async def open(self) -> None:
         """Wait until the file is open.
@@ -90,7 +101,7 @@ class Writer:
         if self.opened:
             self.check()
         else:
-            await self._submit(Job(None, asyncio.get_running_loop(), alone=True)).wait()
+            await self._submit(Job(None, asyncio.get_running_loop(), alone=True)).future
 
     async def aclose(self) -> None:
         """Write what was accepted, then let go of the file. In a forked child it only marks the store as closed."""
