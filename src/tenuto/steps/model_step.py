@@ -92,9 +92,8 @@ class _Call:
         builder = self._builder
         chunks, deltas = builder.take(batch)
         if not self._started:
-            self._begin()
+            await self._begin(chunks if builder.finish is None else [])
             if builder.finish is None:
-                await self._log.commit(chunks=chunks)
                 return
         if builder.finish is not None:
             await self._end(builder.finish, chunks)
@@ -102,8 +101,7 @@ class _Call:
             await self._log.stream(chunks, deltas=deltas)
             faults.hit("model.mid_stream")
 
-    def _begin(self) -> None:
-        """Note that the call is under way; an answer that comes all at once is stored in one commit with its end."""
+    async def _begin(self, chunks: Sequence[c.AnyChunk]) -> None:
         run, command = self._run, self._command
         self._started = True
         start = self._builder.start or RequestStart(None)
@@ -116,7 +114,7 @@ class _Call:
             again = [c.AttemptRestarted(run.run_id, "AGENT", forget)]
         record = ModelStarted(command.step, command.attempt, self._log.next_event + len(again))
         faults.hit("model.before_call")
-        self._log.note(record, chunks=[*again, step_start])
+        await self._log.commit(record, chunks=[*again, step_start, *chunks])
 
     async def _end(self, finish: Finish, chunks: Sequence[c.AnyChunk]) -> None:
         builder = self._builder
@@ -158,7 +156,7 @@ class _Call:
         """Log the failure: `error`, then the end of the step."""
         run, command = self._run, self._command
         if not self._started:
-            self._begin()
+            await self._begin([])
         info = error_info(error)
         run.error = error
         said = self._said("error")

@@ -30,11 +30,8 @@ class RunLog(Protocol):
         """Whether another process can take the run up: it is durable, or a call of it has waited for a decision."""
         ...
 
-    def note(self, record: AnyRecord, *, chunks: Sequence[AnyChunk] = ()) -> None:
-        """Apply a record now; it is stored, and `chunks` are shown, with the next commit, before that one's own.
-
-        For facts that may be lost and found again.
-        """
+    def note(self, record: AnyRecord) -> None:
+        """Apply a record now and store it with the next commit: for facts that may be lost and found again."""
         ...
 
     async def commit(
