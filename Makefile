@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test-fast test test-long lint bench lock clean
+.PHONY: help setup demo test-fast test test-long lint bench lock catalogue clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -59,6 +59,9 @@ lock: $(UV)  ## resolve pyproject.toml again (UPGRADE=1: to the newest versions)
 		--generate-hashes --no-annotate --custom-compile-command "make lock" \
 		$(if $(UPGRADE),--upgrade) --output-file $(LOCK) pyproject.toml >/dev/null
 	@if grep -nE '://|--index-url|--find-links' $(LOCK); then echo "lock: $(LOCK) must name no host"; exit 1; fi
+
+catalogue: $(READY)  ## write the snapshot of providers and models again
+	@$(PY) -m tools.catalogue $(ARGS)
 
 clean:  ## remove .venv and the caches
 	@rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

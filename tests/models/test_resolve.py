@@ -1,10 +1,12 @@
+import re
 import sys
 from types import ModuleType
 
 import pytest
 
 from tenuto.core.errors import ConfigurationError, ModelError
-from tenuto.models.catalogue import PROVIDERS
+from tenuto.models.catalogue import find_provider, names
+from tenuto.models.catalogue.own import ALIASES
 from tenuto.models.http_model import HttpModel
 from tenuto.models.ports import LanguageModel
 from tenuto.models.resolve import resolve_model
@@ -14,9 +16,9 @@ from tests.models.drive import run
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch):
-    for name, entry in PROVIDERS.items():
+    for name in [*names(), *ALIASES]:
         monkeypatch.delenv(f"{name.upper().replace('-', '_')}_BASE_URL", raising=False)
-        for key in entry.keys:
+        for key in find_provider(name).keys:
             monkeypatch.delenv(key, raising=False)
 
 
@@ -75,7 +77,12 @@ def test_what_is_no_model_is_a_type_error(record, message):
     ("config", "message"),
     [
         ("opnai/gpt", "Near names: openai.*'url': 'http://host/v1'"),
-        ("zzz/gpt", "Known: local, openai"),
+        ("togetherr/gpt", "Near names: together"),
+        ("zzz/gpt", "tenuto models"),
+        ("../openai/x", "no provider '..'"),
+        ("gitlab/m", "protocol of its own.*'url'"),
+        ("opencode/claude-haiku-4-5", "'anthropic'.*'api': 'chat'"),
+        ("azure/gpt-5", "needs AZURE_RESOURCE_NAME.*AZURE_BASE_URL"),
         ("gpt-5", "write 'provider/model'"),
         ("/x", "write 'provider/model'"),
         ({"id": "a/b", "api": "responses"}, "not built yet.*'chat'"),
@@ -150,9 +157,53 @@ def test_local_models_are_asked_of_their_own_room(monkeypatch):
     assert resolve_model("local/path/to/model.gguf") == ("local", "path/to/model.gguf")
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_every_provider_of_the_table_resolves(name):
-    entry = PROVIDERS[name]
-    assert resolve_model(f"{name}/m").provider == name
-    assert entry.url.startswith("http")
-    assert entry.keys or entry.url.startswith("http://127.0.0.1")
+UNREACHABLE = {
+    "amazon-bedrock",
+    "gitlab",
+    "google-vertex",
+    "google-vertex-anthropic",
+    "perplexity-agent",
+    "sap-ai-core",
+}
+"""They speak a protocol that is not built, and no chat completions."""
+
+
+@pytest.mark.parametrize("name", [*names(), *ALIASES])
+def test_every_provider_of_the_catalogue_resolves(name, monkeypatch):
+    entry = find_provider(name)
+    for variable in re.findall(r"\$\{(\w+)\}", f"{entry.url} {entry.chat_url}"):
+        monkeypatch.setenv(variable, "mine")
+    if name in UNREACHABLE:
+        with pytest.raises(ConfigurationError, match="which is not built"):
+            resolve_model(f"{name}/m")
+        return
+    model = resolve_model(f"{name}/m")
+    assert model.provider == name
+    assert model._endpoint.url.startswith("http")
+    assert "$" not in model._endpoint.url
+    assert entry.keys or model._endpoint.url.startswith(("http://127.0.0.1", "http://localhost"))
+
+
+def test_a_missing_key_names_every_variable():
+    with pytest.raises(ModelError, match="Set GOOGLE_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY or GEMINI_API_KEY"):
+        resolve_model("google/gemini-2.5-pro")._key()
+
+
+async def test_a_key_goes_into_the_header_of_its_provider(monkeypatch):
+    with FakeProvider([Reply("x"), Reply("x")]) as fake:
+        monkeypatch.setenv("AZURE_BASE_URL", fake.base_url)
+        monkeypatch.setenv("AZURE_API_KEY", "k1")
+        monkeypatch.setenv("CLOUDFLARE_AI_GATEWAY_BASE_URL", fake.base_url)
+        monkeypatch.setenv("CLOUDFLARE_API_TOKEN", "k2")
+        await run(resolve_model("azure/gpt-5"))
+        await run(resolve_model("cloudflare-ai-gateway/openai/gpt-5"))
+        first, second = (seen.headers for seen in fake.requests)
+    assert (first["api-key"], "authorization" in first) == ("k1", False)
+    assert (second["cf-aig-authorization"], "authorization" in second) == ("Bearer k2", False)
+
+
+def test_what_the_catalogue_knows_of_a_model_goes_with_it():
+    assert resolve_model("openai/gpt-5").info.id == "gpt-5"
+    assert resolve_model("openai/no-such-model").info is None
+    assert resolve_model({"id": "openai/gpt-5", "url": "http://h/v1"}).info is None
+    assert resolve_model("zai/glm-4.7")._format._quirks.echo_reasoning

@@ -22,7 +22,7 @@ from rich.text import Text
 from tenuto.core.errors import TenutoError
 from tenuto.messages.turns import Prompt, UserTurn
 from tenuto.messages.turns import Text as TextPart
-from tenuto.models.catalogue import PROVIDERS
+from tenuto.models.catalogue import find_provider, names
 from tenuto.models.local import KNOWN, find, local_model
 from tenuto.models.local.backend import INSTALL, installed, load_backend
 from tenuto.models.local.weights import cache_dir
@@ -91,8 +91,9 @@ def _event_loop() -> Check:
 
 
 def _keys() -> Check:
-    names = dict.fromkeys(key for provider in PROVIDERS.values() for key in provider.keys)
-    found = [name for name in names if os.environ.get(name)]
+    providers = (provider for name in names() if (provider := find_provider(name)) is not None)
+    variables = dict.fromkeys(key for provider in providers for key in provider.keys)
+    found = [name for name in variables if os.environ.get(name)]
     if found:
         return Check("provider keys", "ok", f"set: {', '.join(found)}")
     return Check("provider keys", "warn", "none is set", "export OPENAI_API_KEY=..., or use a local model or Ollama")

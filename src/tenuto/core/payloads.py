@@ -32,7 +32,14 @@ class Payload(Struct, frozen=True, omit_defaults=True, rename=wire_name):
 
 
 class Usage(Payload, frozen=True):
-    """Tokens of one model call, or the sum over a run. Counts; None where the provider said nothing."""
+    """Tokens of one model call, or the sum over a run. Counts; None where the provider said nothing.
+
+    Attributes:
+        input_tokens: All of the input, what was read from or written to a cache included.
+        output_tokens: All of the output, reasoning included.
+        cache_creation_input_tokens: Written to a cache; `_5m` and `_1h` are its parts by how long they are kept.
+        cost: US dollars; None when the price of any tokens in it is not known.
+    """
 
     # A factory, because a plain default is left out of the wire form and clients add these up.
     input_tokens: int = field(default_factory=int)
@@ -42,6 +49,9 @@ class Usage(Payload, frozen=True):
     cached_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     raw: Json = None
+    cost: float | None = None
+    cache_creation_input_tokens_5m: int | None = None
+    cache_creation_input_tokens_1h: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
         """The sum; `raw` is the later one's."""
@@ -53,7 +63,17 @@ class Usage(Payload, frozen=True):
             _sum(self.cached_input_tokens, other.cached_input_tokens),
             _sum(self.cache_creation_input_tokens, other.cache_creation_input_tokens),
             other.raw,
+            _cost(self, other),
+            _sum(self.cache_creation_input_tokens_5m, other.cache_creation_input_tokens_5m),
+            _sum(self.cache_creation_input_tokens_1h, other.cache_creation_input_tokens_1h),
         )
+
+
+def _cost(a: Usage, b: Usage) -> float | None:
+    """The sum, unless tokens of either have no known price."""
+    if any(usage.cost is None and usage.total_tokens for usage in (a, b)):
+        return None
+    return None if a.cost is b.cost is None else round((a.cost or 0.0) + (b.cost or 0.0), 12)
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

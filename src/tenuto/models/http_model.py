@@ -14,6 +14,7 @@ from msgspec import Raw, Struct
 
 from tenuto.core.credentials import redact, secrets_of, shown_url
 from tenuto.core.errors import ModelError
+from tenuto.models.catalogue import ModelInfo
 from tenuto.models.http_errors import bounded, from_response
 from tenuto.models.ports import ModelRequest, Part, RawEvent, RequestStart
 from tenuto.models.sse import DEFAULT_LIMIT, SseSplitter
@@ -31,14 +32,18 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         url: The base URL; the format's path is appended.
         api_key: Given by the caller; else the first of `key_variables` that is set, read at each call.
         key_variables: When not empty and there is no key, a call fails before any request.
+        key_header: Carries the key, when it is not the format's usual one.
         idle_timeout: Seconds without a byte until a call fails.
+        info: What the catalogue knows of the model at this place.
     """
 
     url: str
     api_key: str | None = None
     key_variables: tuple[str, ...] = ()
+    key_header: str | None = None
     headers: Mapping[str, str] = {}
     idle_timeout: float = IDLE_TIMEOUT
+    info: ModelInfo | None = None
 
     def __repr__(self) -> str:
         """The URL alone: keys and headers stay out of logs."""
@@ -87,6 +92,11 @@ class HttpModel:
     def model_id(self) -> str:
         """See `LanguageModel.model_id`."""
         return self._model_id
+
+    @property
+    def info(self) -> ModelInfo | None:
+        """What the catalogue knows of it; None at a URL of the caller's."""
+        return self._endpoint.info
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Part], None]:
         """See `LanguageModel.stream`.
@@ -161,10 +171,16 @@ class HttpModel:
             **wire.headers,
         }
         if key:
-            headers.update(self._format.key_headers(key))
+            headers.update(self._key_headers(key))
         for more in (self._endpoint.headers, request.settings.headers or {}):
             headers.update((name.lower(), value) for name, value in more.items())
         return headers
+
+    def _key_headers(self, key: str) -> Mapping[str, str]:
+        name = self._endpoint.key_header
+        if name is None:
+            return self._format.key_headers(key)
+        return {name: f"Bearer {key}" if name.endswith("authorization") else key}
 
     def _key(self) -> str | None:
         endpoint = self._endpoint

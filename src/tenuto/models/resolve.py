@@ -10,11 +10,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from tenuto.core.errors import ConfigurationError
-from tenuto.models.catalogue import PROVIDERS, Quirks
+from tenuto.models.catalogue import Dialect, ModelInfo, Provider, Quirks, find_model, find_provider, names
+from tenuto.models.catalogue.own import ALIASES
 from tenuto.models.ports import LanguageModel
 
 _KEYS = ("id", "provider_id", "model_id", "url", "api_key", "headers", "api")
+_BUILT: tuple[Dialect, ...] = ("chat",)
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -63,9 +68,8 @@ def _from_record(given: Mapping[str, Any]) -> LanguageModel:
         raise TypeError(f"'api' is 'chat' or 'responses', not {record['api']!r}.")
     if "url" not in record:
         return _known(provider, model_id, record)
-    entry = PROVIDERS.get(provider)
-    quirks = entry.quirks if entry else Quirks()
-    return _chat(provider, model_id, record, url=record["url"], key_variables=(), quirks=quirks)
+    entry = find_provider(provider)
+    return _chat(provider, model_id, record, url=record["url"], quirks=entry.quirks if entry else Quirks())
 
 
 def _normalised(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,11 +112,44 @@ def _identity(record: Mapping[str, Any]) -> tuple[str, str]:
 def _known(provider: str, model_id: str, record: Mapping[str, Any]) -> LanguageModel:
     if provider == "local":
         return _local(model_id)
-    entry = PROVIDERS.get(provider)
+    entry = find_provider(provider)
     if entry is None:
         raise _unknown(provider, model_id)
-    url = os.environ.get(f"{_variable(provider)}_BASE_URL") or entry.url
-    return _chat(provider, model_id, record, url=url, key_variables=entry.keys, quirks=entry.quirks)
+    info = find_model(provider, model_id)
+    place = _place(entry, info, record.get("api"))
+    if place is None:
+        raise _unreachable(entry, info, provider, model_id)
+    url = os.environ.get(f"{_variable(provider)}_BASE_URL") or _filled(place, provider, model_id)
+    return _chat(provider, model_id, record, url=url, quirks=_quirks(entry, info), entry=entry, info=info)
+
+
+def _place(entry: Provider, info: ModelInfo | None, api: Dialect | None) -> str | None:
+    """The base URL at which the model can be asked in a dialect that is built; None when there is none.
+
+    A model that has a dialect of its own is asked in another one only when the caller says so.
+    """
+    own = (info and info.dialect) or entry.dialect
+    wanted = api or own
+    if wanted in _BUILT:
+        return (info.url if info and info.url and wanted == own else None) or entry.url_of(wanted)
+    return entry.url_of("chat") if api is None and not (info and info.dialect) else None
+
+
+def _filled(url: str, provider: str, model_id: str) -> str:
+    """`url` with the values of the variables that it names."""
+    missing = [name for name in _VARIABLE.findall(url) if not os.environ.get(name)]
+    if missing:
+        raise ConfigurationError(
+            f"The address of {provider}/{model_id} needs {' and '.join(missing)}, which the environment does not have; "
+            f"set that, or {_variable(provider)}_BASE_URL.",
+            id="MODEL_URL_VARIABLE_MISSING",
+            details={"model": f"{provider}/{model_id}", "variables": ", ".join(missing)},
+        )
+    return _VARIABLE.sub(lambda found: os.environ[found[1]], url)
+
+
+def _quirks(entry: Provider, info: ModelInfo | None) -> Quirks:
+    return replace(entry.quirks, echo_reasoning=True) if info and info.echo_reasoning else entry.quirks
 
 
 def _chat(
@@ -121,9 +158,11 @@ def _chat(
     record: Mapping[str, Any],
     *,
     url: str,
-    key_variables: tuple[str, ...],
     quirks: Quirks,
+    entry: Provider | None = None,
+    info: ModelInfo | None = None,
 ) -> LanguageModel:
+    """A model at `url`; `entry` and `info` when it is the catalogue's own place, which has keys and prices."""
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError(
             f"The base URL of {provider}/{model_id} must begin with http:// or https://.", id="MODEL_URL_INVALID"
@@ -134,8 +173,10 @@ def _chat(
     endpoint = Endpoint(
         url=url,
         api_key=record.get("api_key"),
-        key_variables=key_variables,
+        key_variables=entry.keys if entry else (),
+        key_header=entry.key_header if entry else None,
         headers=record.get("headers", {}),
+        info=info,
     )
     return HttpModel(provider, model_id, endpoint, ChatFormat(provider, quirks))
 
@@ -150,13 +191,25 @@ def _variable(provider: str) -> str:
     return provider.upper().replace("-", "_")
 
 
+def _unreachable(entry: Provider, info: ModelInfo | None, provider: str, model_id: str) -> ConfigurationError:
+    speaks = (info and info.dialect) or entry.dialect
+    said = f"speaks {speaks!r}" if speaks else "speaks a protocol of its own"
+    other = f"'api': 'chat' asks it in chat completions at {entry.chat_url or entry.url}"
+    ask = other if entry.url_of("chat") else "a record with the 'url' of an OpenAI-compatible gateway reaches it"
+    return ConfigurationError(
+        f"{provider}/{model_id} {said}, which is not built; {ask}.",
+        id="MODEL_API_NOT_BUILT",
+        details={"model": f"{provider}/{model_id}", "dialect": speaks},
+    )
+
+
 def _unknown(provider: str, model_id: str) -> ConfigurationError:
     from difflib import get_close_matches
 
-    near = get_close_matches(provider, [*PROVIDERS, "local"], 3, 0.5)
-    hint = f"Near names: {', '.join(near)}." if near else f"Known: local, {', '.join(PROVIDERS)}."
+    near = get_close_matches(provider, [*names(), *ALIASES, "local"], 3, 0.5)
+    hint = f"Near names: {', '.join(near)}." if near else "`tenuto models` lists them all."
     return ConfigurationError(
-        f"There is no provider {provider!r} in the table. {hint} For any other OpenAI-compatible server pass a "
+        f"There is no provider {provider!r} in the catalogue. {hint} For any other OpenAI-compatible server pass a "
         f"record: {{'id': '{provider}/{model_id}', 'url': 'http://host/v1'}}.",
         id="MODEL_PROVIDER_UNKNOWN",
         details={"provider": provider},

@@ -400,3 +400,13 @@ async def test_request_start_comes_first_with_the_body_and_warnings():
     assert json.loads(bytes(start.body)) == seen.body
     assert start.warnings[0]["setting"] == "topK"
     assert seen.headers["x-own"] == "1"
+
+
+async def test_reasoning_counted_beside_the_completion_is_output_too():
+    """xAI's way; everyone else counts it within."""
+    details = {"completion_tokens_details": {"reasoning_tokens": 30}}
+    beside = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 45, **details}
+    within = {"prompt_tokens": 10, "completion_tokens": 35, "total_tokens": 45, **details}
+    for usage in (beside, within):
+        parts = await parts_of(delta("stop", content="x"), {"choices": [], "usage": usage})
+        assert finish_of(parts).usage == Usage(10, 35, 45, 30, raw=usage)

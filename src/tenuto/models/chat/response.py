@@ -281,12 +281,15 @@ def usage_of(raw: Any) -> Usage:
         return Usage(raw=raw)
     prompt = wire.prompt_tokens_details
     output = wire.completion_tokens_details
+    reasoning = output.reasoning_tokens if output else None
     total_in, total_out = wire.prompt_tokens or 0, wire.completion_tokens or 0
+    if reasoning and wire.total_tokens == total_in + total_out + reasoning:
+        total_out += reasoning  # xAI counts it beside the completion, where others count it within
     return Usage(
         total_in,
         total_out,
         wire.total_tokens or total_in + total_out,
-        output.reasoning_tokens if output else None,
+        reasoning,
         prompt.cached_tokens if prompt else wire.prompt_cache_hit_tokens,
         prompt.cache_write_tokens if prompt else None,
         raw,
