@@ -16,6 +16,7 @@ from typing import Any
 from tenuto.cli.agents import AnyAgent
 from tenuto.cli.screen import Answer
 from tenuto.cli.stream import Narrator
+from tenuto.cli.usage import tokens
 from tenuto.core.abort import AbortController
 from tenuto.core.payloads import FinishReason
 from tenuto.messages.stored import Message
@@ -44,6 +45,8 @@ async def take_turn(
         answer.note("stopped", "yellow")
     elif result.finish_reason == "length":
         answer.note("(cut at the limit of output tokens)")
+    if result.usage.cost is not None:
+        answer.note(f"({tokens(result.usage)})")
     return result
 
 

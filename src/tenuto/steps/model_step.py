@@ -16,6 +16,7 @@ from tenuto.core import payloads as p
 from tenuto.core.errors import ModelError, StoreError, TenutoError
 from tenuto.core.foreign import contained, message_of
 from tenuto.machine.records import DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
+from tenuto.models.catalogue import heed, info_of, priced
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.failure import error_info
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from tenuto.machine.commands import CallModel
-    from tenuto.models.ports import Part
+    from tenuto.models.ports import ModelSettings, Part
     from tenuto.steps.ports import RunLog
 
 
@@ -63,11 +64,13 @@ class _Call:
         self._command = command
         self._builder = builder
         self._started = False
+        self._info = info_of(run.model)
+        self._settings, self._left_out = heed(run.options.model_settings, self._info)
 
     async def stream(self) -> None:
         model = self._run.model
         assert model is not None  # noqa: S101 - Prepare has run
-        request = _request(self._run)
+        request = _request(self._run, self._settings)
         batches = cast("AsyncGenerator[Sequence[Part], None]", model.stream(request))
         async with aclosing(batches):
             while (batch := await self._next(batches)) is not None:
@@ -106,7 +109,7 @@ class _Call:
         self._started = True
         start = self._builder.start or RequestStart(None)
         run.sent = start.body
-        payload = p.StepStartPayload(run.message_id, {}, start.warnings, started_at=int(run.clock.now() * 1000))
+        payload = p.StepStartPayload(run.message_id, {}, self._warnings, started_at=int(run.clock.now() * 1000))
         step_start = c.StepStart(run.run_id, "AGENT", payload)
         again: list[c.AnyChunk] = []
         if command.attempt > 1:
@@ -127,13 +130,18 @@ class _Call:
         await self._log.commit(ModelEnded(self._command.step, self._command.attempt, said, calls), chunks=chunks)
         faults.hit("model.after_commit")
 
+    @property
+    def _warnings(self) -> tuple[p.Json, ...]:
+        start = self._builder.start
+        return self._left_out if start is None else (*self._left_out, *start.warnings)
+
     def _said(self, reason: p.FinishReason) -> Said:
         builder, finish = self._builder, self._builder.finish
         response = builder.metadata
         return Said(
             builder.turn,
             reason,
-            p.Usage() if finish is None else finish.usage,
+            p.Usage() if finish is None else priced(finish.usage, self._info),
             self._run.model_name,
             p.StepMetadata(
                 response.id,
@@ -143,7 +151,7 @@ class _Call:
                 None if finish is None else finish.provider_metadata,
             ),
             None if finish is None else finish.raw_reason,
-            () if builder.start is None else builder.start.warnings,
+            self._warnings,
             tuple(builder.sources),
             tuple(builder.files),
         )
@@ -166,13 +174,13 @@ class _Call:
         await call_back(run.options.on_error, error, "on_error")
 
 
-def _request(run: Run) -> ModelRequest:
+def _request(run: Run, settings: ModelSettings) -> ModelRequest:
     options = run.options
     return ModelRequest(
         prompt=run.prompt,
         tools=run.specs,
         tool_choice=options.tool_choice,
-        settings=options.model_settings,
+        settings=settings,
         provider_options=options.provider_options,
         abort=run.abort.signal,
     )

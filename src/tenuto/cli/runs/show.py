@@ -11,9 +11,10 @@ from tenuto.app import Tenuto
 from tenuto.cli.runs.log import log_lines
 from tenuto.cli.runs.output import STYLES, age, as_json, line, moment, wire
 from tenuto.cli.runs.places import Place, known_run
-from tenuto.cli.runs.timeline import Entry, Known, timeline, tokens, usage_of
+from tenuto.cli.runs.timeline import Entry, Known, timeline, usage_of
 from tenuto.cli.screen import brief
 from tenuto.cli.stream import as_text, signature
+from tenuto.cli.usage import tokens
 from tenuto.core import chunks as c
 from tenuto.core.events import Event
 from tenuto.machine.records import AnyRecord, ModelEnded, ModelStarted, ToolEnded

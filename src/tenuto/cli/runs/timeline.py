@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tenuto.cli.runs.calls import CallStory
 from tenuto.cli.stream import as_text, signature
+from tenuto.cli.usage import tokens
 from tenuto.core.payloads import Usage, wire_name
 from tenuto.machine import records as r
 from tenuto.store.ports import EffectRow
@@ -66,18 +67,12 @@ def timeline(records: list[r.AnyRecord], known: Known) -> list[Entry]:
 
 
 def usage_of(records: list[r.AnyRecord]) -> Usage:
-    """Tokens of all model calls that have an outcome."""
+    """Tokens and cost of all model calls that have an outcome."""
     total = Usage()
     for record in records:
         if isinstance(record, (r.ModelEnded, r.ModelFailed)):
             total += record.said.usage
     return total
-
-
-def tokens(usage: Usage) -> str:
-    """Tokens in words."""
-    cached = f" ({usage.cached_input_tokens} cached)" if usage.cached_input_tokens else ""
-    return f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens} out"
 
 
 class _Story:
