@@ -39,7 +39,7 @@ from tenuto.steps.finish import STATUS, finalise, finish, record_abort
 from tenuto.steps.judge import judge_step
 from tenuto.steps.model_step import call_model
 from tenuto.steps.prepare import bind, prepare
-from tenuto.steps.run import Run
+from tenuto.steps.run import Callback, Run
 from tenuto.steps.tool_step import refuse_call, run_call, settle_call
 from tenuto.store.ports import Fence, HeldBy, RunRow, RunStore, Scope
 
@@ -189,6 +189,7 @@ class Driver:
         except asyncio.CancelledError:
             if not self.run.durable:
                 self.run.abort.abort("the event loop ended")
+                self._work.interrupt()
                 await self._steps(journal)
             raise
         except StaleLease:
@@ -220,7 +221,7 @@ class Driver:
         if journal.state.recoveries > len(BACKOFF_SECONDS):
             raise _exhausted(self.run.run_id, journal.state.recoveries)
         if on.cause == "recover" and journal.state.phase != "starting":
-            await bind(self.run)
+            await self._work.alone(bind(self.run))
         await take_decisions(self.run, journal, self.store)
 
     async def _steps(self, journal: Journal) -> None:
@@ -242,22 +243,22 @@ class Driver:
             await record_abort(self.run, journal)
 
     async def _execute(self, journal: Journal, commands: Sequence[m.Command]) -> None:
-        run = self.run
+        run, alone = self.run, self._work.alone
         match commands:
             case [m.Prepare()]:
-                await self._prepare(journal)
+                await alone(self._prepare(journal))
             case [m.CallModel() as command]:
-                await self._work.alone(call_model(run, journal, command), lambda: run.listening)
+                await alone(call_model(run, journal, command), lambda: run.listening)
             case [m.AssessCalls() as command]:
-                await assess_calls(run, journal, command)
+                await alone(assess_calls(run, journal, command))
             case [m.Park() as command]:
                 await self._park(journal, command)
             case [m.JudgeStep() as command]:
-                await judge_step(run, journal, command)
+                await alone(judge_step(run, journal, command))
             case [m.Finalise() as command]:
-                await finalise(run, journal, command)
+                await alone(finalise(run, journal, command))
             case [m.Finish()]:
-                await finish(run, journal)
+                await alone(finish(run, journal))
             case _:
                 await self._answer_calls(journal, commands)
 
@@ -322,7 +323,7 @@ class Driver:
             live.park(self)
             await self._give_back(journal)  # before anybody is told: who answers at once must not wait for whom we tell
             result = build_result(run, "suspended")
-            await call_back(run.options.on_suspended, result, "on_suspended")
+            await self._call_back(run.options.on_suspended, result, "on_suspended")
             if run.options.close_on_suspend or self._follow is None:
                 self.output.end(result, "suspended")
             else:
@@ -330,8 +331,12 @@ class Driver:
             return
         result = build_result(run, state.reason)
         if state.reason not in {"aborted", "error"}:
-            await call_back(run.options.on_finish, result, "on_finish")
+            await self._call_back(run.options.on_finish, result, "on_finish")
         self.output.end(result, STATUS.get(state.reason, "success"))
+
+    async def _call_back(self, callback: Callback | None, event: object, name: str) -> None:
+        if callback is not None:
+            await self._work.alone(call_back(callback, event, name))
 
     async def _close_failed(self, journal: Journal, error: Exception) -> None:
         phase = journal.state.phase
@@ -340,7 +345,7 @@ class Driver:
         if phase == "parked" and journal.stored:
             raise error  # it waits for a decision; that nobody could look for one does not end it
         _log.exception("Run %s failed outside its steps.", self.run.run_id)
-        await self._fail(journal, error if isinstance(error, TenutoError) else _internal(error))
+        await self._work.alone(self._fail(journal, error if isinstance(error, TenutoError) else _internal(error)))
         await self._steps(journal)
 
     async def _fail(self, journal: Journal, error: TenutoError) -> None:

@@ -295,12 +295,17 @@ class RunOutput(Generic[OutputT]):
             _let_go_on(self._waiters.popleft(), here)
 
     async def _tell(self, chunks: Sequence[AnyChunk], on_chunk: Callable[[AnyChunk], object]) -> None:
+        """Call `on_chunk`; one that had to be cancelled, since the run or its loop ends, is not called again."""
         for chunk in chunks:
             try:
                 with contained():
                     told = on_chunk(chunk)
                     if inspect.isawaitable(told):
                         await told
+            except asyncio.CancelledError:
+                self._on_chunk = None
+                _log.warning("The callback on_chunk was still going on when its run had to end; it was cancelled.")
+                raise
             except Exception:  # noqa: BLE001 - a user's function
                 _log.exception("The callback on_chunk failed; the run goes on.")
 

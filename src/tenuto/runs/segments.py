@@ -371,6 +371,8 @@ async def end_run(host: Host, row: RunRow, reason: str | None, *, wake: Wake = N
     posted = await host.store.post(AbortRequest(run_id=row.run_id, reason=reason))
     faults.hit("run.after_abort")
     if posted.outcome == "conflict":
+        if (driver := live.driver_of(row.run_id)) is not None:
+            driver.abort(reason or "aborted")  # what is left of it are callbacks
         return False
     while (driver := live.driver_of(row.run_id)) is not None:
         if not driver.leaving:

@@ -1,7 +1,8 @@
-"""The part of a driver that can be interrupted: one model call, or the tool calls of a step.
+"""The parts of a driver that can be interrupted: a command that it executes alone, or the tool calls of a step.
 
-Invariant: work is joined before it is left, whatever happens. `interrupt` ends a model call at once; tool calls get the
-grace, then they are cancelled. A cancellation from outside is never mistaken for an interruption.
+Invariant: work is joined before it is left, whatever happens. `interrupt` ends a wait for the model at once; whatever
+else is somebody else's code, a tool or a callback, gets the grace and is then cancelled. A cancellation from outside is
+never mistaken for an interruption.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Work:
 
     Args:
         loop: The driver's loop; all methods are called on it.
-        grace: Seconds that tool calls get after an interruption.
+        grace: Seconds that tools and callbacks get after an interruption, or from their beginning if that is later.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, grace: float) -> None:
@@ -28,55 +29,45 @@ class Work:
         self._waiting: Callable[[], bool] = bool
         self._cut_short = False
         self._together: list[asyncio.Task[Any]] = []
-        self._cancelled = False
         self._grace: asyncio.TimerHandle | None = None
         self._interrupted = False
 
-    async def alone(self, job: Coroutine[Any, Any, None], waiting: Callable[[], bool]) -> None:
+    async def alone(self, job: Coroutine[Any, Any, Any], waiting: Callable[[], bool] = bool) -> None:
         """Run `job` in this task; it takes the cancellation of an interruption as its end and returns.
 
-        Only while `waiting()` holds is it cancelled; at any other time it looks at the run's abort signal itself.
+        While `waiting()` holds it is cancelled at once, at any other time after the grace.
         """
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - drivers run as tasks
-        self._alone, self._waiting = task, waiting
-        try:
-            await job
-        finally:
-            self._alone = None
-        if self._cut_short:
-            self._cut_short = False
-            if task.uncancel() > 0:
-                raise asyncio.CancelledError
-
-    async def together(self, jobs: Sequence[Job], limit: int) -> None:
-        """Run `jobs`, at most `limit` at once and begun in order, and join them: several as tasks, one in this task."""
-        try:
-            if len(jobs) == 1:
-                await self._here(jobs[0])
-            else:
-                await self._as_tasks(jobs, limit)
-        finally:
-            self._together = []
-            if self._grace is not None:
-                self._grace.cancel()
-                self._grace = None
-
-    async def _here(self, job: Job) -> None:
-        """Most steps make one call, and a task for it would be two more turns of the loop."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - drivers run as tasks
-        self._together, self._cancelled = [task], False
+        self._alone, self._waiting, self._cut_short = task, waiting, False
+        cancelled = task.cancelling()  # more than 0 when the loop ends and this is part of the clearing up
         if self._interrupted:
             self.interrupt()
         try:
-            await job()
+            await job
         except asyncio.CancelledError:
-            if not self._cancelled or task.uncancel() > 0:
+            if not self._cut_short or task.uncancel() > cancelled:
                 raise
         else:
-            if self._cancelled and task.uncancel() > 0:
+            if self._cut_short and task.uncancel() > cancelled:
                 raise asyncio.CancelledError
+        finally:
+            self._alone = None
+            self._end_grace()
+
+    async def together(self, jobs: Sequence[Job], limit: int) -> None:
+        """Run `jobs`, at most `limit` at once and begun in order, and join them: several as tasks, one in this task.
+
+        Most steps make one call, and a task for it would be two more turns of the loop.
+        """
+        if len(jobs) == 1:
+            await self.alone(jobs[0]())
+            return
+        try:
+            await self._as_tasks(jobs, limit)
+        finally:
+            self._together = []
+            self._end_grace()
 
     async def _as_tasks(self, jobs: Sequence[Job], limit: int) -> None:
         slots = asyncio.Semaphore(limit)
@@ -91,16 +82,22 @@ class Work:
     def interrupt(self) -> None:
         """End what is going on, and what begins later; see the module."""
         self._interrupted = True
-        if self._alone is not None:
-            if self._waiting():
-                self._cut_short = self._alone.cancel() or self._cut_short
-        elif self._together and self._grace is None:
+        if self._alone is not None and self._waiting():
+            self._cancel()
+        elif (self._alone is not None or self._together) and self._grace is None:
             self._grace = self._loop.call_later(self._grace_seconds, self._cancel)
 
     def _cancel(self) -> None:
-        self._cancelled = True
+        if self._alone is not None:
+            self._cut_short = True
+            self._alone.cancel()
         for task in self._together:
             task.cancel()
+
+    def _end_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
 
 
 async def _in_turn(slots: asyncio.Semaphore, job: Job) -> None:

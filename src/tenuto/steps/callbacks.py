@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable
@@ -13,13 +14,19 @@ log: logging.Logger = logging.getLogger("tenuto")
 
 
 async def call_back(callback: Callable[[Any], Any] | None, event: object, name: str) -> Any:
-    """Call `callback(event)` and await what it returns; None when there is none or when it fails."""
+    """Call `callback(event)` and await what it returns; None when there is none or when it fails.
+
+    One that is still going on when the grace after an abort is over is cancelled, and so is this.
+    """
     if callback is None:
         return None
     try:
         with contained():
             result = callback(event)
             return await result if inspect.isawaitable(result) else result
+    except asyncio.CancelledError:
+        log.warning("The callback %s was still going on when its run had to end; it was cancelled.", name)
+        raise
     except Exception:
         log.exception("The callback %s failed; the run goes on.", name)
         return None
