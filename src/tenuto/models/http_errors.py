@@ -117,9 +117,11 @@ def is_retryable(status: int | None, error: ProviderError) -> bool:
     return status is not None and (status in {408, 409, 425, 429} or (status >= 500 and status != 501))
 
 
-def in_band(provider: str, error: ProviderError, secrets: Iterable[str] = ()) -> ModelError:
-    """The error for an error event inside a stream that began with 200."""
-    status = status_of(error)
+def in_band(
+    provider: str, error: ProviderError, secrets: Iterable[str] = (), *, status: int | None = None
+) -> ModelError:
+    """The error for an error event inside a stream that began with 200; `status` when the format says which."""
+    status = status or status_of(error)
     error = without_secrets(error, secrets)
     return ModelError(
         f"{provider} failed in the middle of the answer: {bounded(error.message)}",

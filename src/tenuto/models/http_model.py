@@ -173,7 +173,10 @@ class HttpModel:
         if key:
             headers.update(self._key_headers(key))
         for more in (self._endpoint.headers, request.settings.headers or {}):
-            headers.update((name.lower(), value) for name, value in more.items())
+            for name, value in more.items():
+                lower = name.lower()
+                before = headers.get(lower) if lower in wire.listed else None
+                headers[lower] = f"{before},{value}" if before else value
         return headers
 
     def _key_headers(self, key: str) -> Mapping[str, str]:

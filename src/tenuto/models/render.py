@@ -1,7 +1,8 @@
 """The one renderer: a prompt becomes a sequence of messages that every provider accepts.
 
 Invariant: in what `render` returns each tool call is answered exactly once, right after its turn and in call order;
-ids are unique; no result stands alone. Each turn is encoded once per dialect and prompt, so a call costs what is new.
+ids are unique; no result stands alone, also of the tools that a provider runs itself. Each turn is encoded once per
+dialect and prompt, so a call costs what is new.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from tenuto.messages.turns import (
     AssistantTurn,
     CallPart,
     Prompt,
+    ProviderResult,
     ResultPart,
     SystemTurn,
     ToolTurn,
     Turn,
     UserTurn,
 )
+from tenuto.models.hosted import HostedPairs
 
 NO_RESULT = "There is no result: this call did not finish, or it still awaits a decision."
 AWAITING = "This call is awaiting a decision; there is no result yet."
@@ -38,7 +41,11 @@ class Dialect(Protocol):
         ...
 
     def encode_system(self, turn: SystemTurn) -> Messages:
-        """Instructions."""
+        """Instructions before the history."""
+        ...
+
+    def encode_aside(self, turn: SystemTurn) -> Messages:
+        """Instructions in the middle of the history."""
         ...
 
     def encode_user(self, turn: UserTurn) -> Messages:
@@ -55,6 +62,10 @@ class Dialect(Protocol):
 
     def fit_call_id(self, call_id: str) -> str:
         """The id in the form this provider accepts; a pure function."""
+        ...
+
+    def is_half(self, part: CallPart | ProviderResult) -> bool:
+        """Whether a call of the provider's own tool, or its result, is one of two blocks that must both be sent."""
         ...
 
 
@@ -95,7 +106,9 @@ class Rendered:
         used_ids: Every call id of the history, as stored and as sent.
     """
 
-    __slots__ = ("_dialect", "_head", "_messages", "_open", "_seen", "_system", "_unanswered", "encoded", "used_ids")
+    __slots__ = (
+        "_dialect", "_head", "_hosted", "_messages", "_open", "_seen", "_system", "_unanswered", "encoded", "used_ids",
+    )  # fmt: skip
 
     def __init__(self, dialect: Dialect) -> None:
         self.encoded: int = 0
@@ -107,9 +120,15 @@ class Rendered:
         self._seen = 0
         self._open: _Step | None = None
         self._unanswered: list[_Step] = []
+        self._hosted = HostedPairs(dialect.is_half)
 
     def render(self, prompt: Prompt) -> list[msgspec.Raw]:
         """All messages of the prompt as it is now."""
+        head, messages = self.split(prompt)
+        return [*head, *messages]
+
+    def split(self, prompt: Prompt) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
+        """The instructions and the history, for formats that send them in two places."""
         if prompt.system is not self._system:
             self._system = prompt.system
             self._head = [raw for turn in prompt.system for raw in self._count(self._dialect.encode_system(turn))]
@@ -118,7 +137,7 @@ class Rendered:
             self._seen += 1
         if self._open is not None and self._open.answered:
             self._settle()
-        return [*self._head, *self._messages, *self._tail()]
+        return self._head, [*self._messages, *self._tail()]
 
     def _tail(self) -> Messages:
         """Answers for a step at the end that waits for some: in this request only."""
@@ -136,21 +155,35 @@ class Rendered:
                 self._assistant(turn)
             case UserTurn():
                 self._settle()
+                self._drop_waiting()
                 self._add(self._dialect.encode_user(turn))
             case SystemTurn():
                 self._settle()
-                self._add(self._dialect.encode_system(turn))
+                self._drop_waiting()
+                self._add(self._dialect.encode_aside(turn))
             case _:
                 assert_never(turn)
 
     def _assistant(self, turn: AssistantTurn) -> None:
+        turn = self._hosted.take(turn)
         calls = [call for call in turn.calls if not call.provider_executed]
-        if not calls:
-            self._add(self._dialect.encode_assistant(turn))
-            return
         ids = [self._unique(call.tool_call_id) for call in calls]
-        self._add(self._dialect.encode_assistant(_renamed(turn, iter(ids))))
-        self._open = _Step(calls, ids)
+        if calls:
+            turn = _renamed(turn, iter(ids))
+        start = len(self._messages)
+        self._add(self._dialect.encode_assistant(turn))
+        self._hosted.sent(turn, start, len(self._messages))
+        if calls:
+            self._open = _Step(calls, ids)
+
+    def _drop_waiting(self) -> None:
+        """Take back what a provider's own tool was called for and, as the conversation went on, never answered."""
+        for turn, start, end in self._hosted.give_up():
+            encoded = self._count(self._dialect.encode_assistant(turn))
+            self._messages[start:end] = encoded
+            for step in self._unanswered:
+                if step.start >= end:
+                    step.start += len(encoded) - (end - start)
 
     def _unique(self, origin: str) -> str:
         fit = self._dialect.fit_call_id

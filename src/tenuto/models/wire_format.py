@@ -22,6 +22,7 @@ class WireRequest(Struct, frozen=True):
     Attributes:
         path: Appended to the base URL; may hold a query.
         headers: The format's own, such as a version; without the key.
+        listed: Names of headers that are lists: what the caller gives is added, not put in place of the format's.
         warnings: What the caller asked for and the format cannot say.
         assembler: Makes the parts of the answer; knows the call ids of the history.
     """
@@ -30,6 +31,7 @@ class WireRequest(Struct, frozen=True):
     body: bytes
     assembler: Assembler
     headers: Mapping[str, str] = {}
+    listed: tuple[str, ...] = ()
     warnings: tuple[Json, ...] = ()
 
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from tenuto.models.assemble import Assembler
 from tenuto.models.catalogue import Quirks
 from tenuto.models.chat.messages import ChatMessages
-from tenuto.models.chat.request import ToolCache, build_body, read_options, warnings_for
+from tenuto.models.chat.request import build_body, read_options, warnings_for, write_tool
 from tenuto.models.chat.response import ChatResponse
 from tenuto.models.ports import ModelRequest
 from tenuto.models.render import rendered
+from tenuto.models.tool_cache import ToolCache
 from tenuto.models.wire_format import Answering, WireRequest
 
 
@@ -25,7 +26,7 @@ class ChatFormat:
     def __init__(self, provider: str, quirks: Quirks = Quirks()) -> None:  # noqa: B008 - frozen
         self._provider = provider
         self._quirks = quirks
-        self._tools = ToolCache()
+        self._tools = ToolCache(write_tool)
         short = quirks.short_ids
         self._messages = {echo: ChatMessages(provider, echo_reasoning=echo, short_ids=short) for echo in (True, False)}
 

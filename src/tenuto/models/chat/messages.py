@@ -8,12 +8,8 @@ Source: OpenAI API reference, "Create chat completion", messages.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from collections.abc import Mapping
-from hashlib import blake2b
-from typing import Any, assert_never, cast
+from typing import Any, assert_never
 
 import msgspec
 
@@ -22,6 +18,7 @@ from tenuto.messages.turns import (
     CallPart,
     FilePart,
     ProviderOptions,
+    ProviderResult,
     Reasoning,
     ResultPart,
     SystemTurn,
@@ -30,10 +27,9 @@ from tenuto.messages.turns import (
     UserTurn,
 )
 from tenuto.models.chat.wire import AssistantOut, CallOut, FunctionOut, MessageOut
+from tenuto.models.fit import arguments_of, decoded_text, hashed, tool_name
 from tenuto.models.render import Messages
 
-_BAD_NAME = re.compile(r"[^a-zA-Z0-9_-]")
-_ALNUM = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _MAX_ID = 40
 _encode = msgspec.json.Encoder().encode
@@ -60,6 +56,10 @@ class ChatMessages:
         """A system message."""
         return self._message(MessageOut("system", turn.text), turn.provider_options) if turn.text else ()
 
+    def encode_aside(self, turn: SystemTurn) -> Messages:
+        """The same, wherever it stands."""
+        return self.encode_system(turn)
+
     def encode_user(self, turn: UserTurn) -> Messages:
         """Text alone as text, anything else as a list of parts."""
         parts = [self._part(part) for part in turn.content if not isinstance(part, Text) or part.text]
@@ -85,8 +85,12 @@ class ChatMessages:
     def fit_call_id(self, call_id: str) -> str:
         """The id itself, or a hash of it where it is too long or of the wrong letters."""
         if self._short:
-            return call_id if len(call_id) == 9 and call_id.isascii() and call_id.isalnum() else _hashed(call_id, 9)
-        return call_id if len(call_id) <= _MAX_ID else f"call_{_hashed(call_id, 20)}"
+            return call_id if len(call_id) == 9 and call_id.isascii() and call_id.isalnum() else hashed(call_id, 9)
+        return call_id if len(call_id) <= _MAX_ID else f"call_{hashed(call_id, 20)}"
+
+    def is_half(self, part: CallPart | ProviderResult) -> bool:  # noqa: ARG002 - the port's
+        """Never: the format has no place for a provider's own tools."""
+        return False
 
     def _message(self, out: MessageOut | AssistantOut, options: ProviderOptions | None) -> Messages:
         extra = self._extra(options)
@@ -102,7 +106,7 @@ class ChatMessages:
         return {"cache_control" if key == "cacheControl" else key: value for key, value in found.items()}
 
     def _call(self, part: CallPart) -> CallOut:
-        function = FunctionOut(_tool_name(part.tool_name), _arguments(part))
+        function = FunctionOut(tool_name(part.tool_name), _encode(arguments_of(part)).decode())
         return CallOut(part.tool_call_id, function, self._own(part.provider_metadata).get("extra_content"))
 
     def _own(self, metadata: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -127,7 +131,7 @@ class ChatMessages:
         if part.data is not None and kind in _AUDIO:
             return {"type": "input_audio", "input_audio": {"data": part.data, "format": _AUDIO[kind]}}
         if part.data is not None and kind.startswith("text/"):
-            return {"type": "text", "text": _decoded(part.data)}
+            return {"type": "text", "text": decoded_text(part.data)}
         return _document(part, kind)
 
     @staticmethod
@@ -148,34 +152,3 @@ def _document(part: FilePart, kind: str) -> dict[str, Any]:
         name = part.filename or f"file.{kind.rpartition('/')[2]}"
         return {"type": "file", "file": {"filename": name, "file_data": f"data:{kind};base64,{part.data}"}}
     return {"type": "text", "text": f"[File {part.filename or ''} of type {kind}: {part.url or 'empty'}]"}
-
-
-def _decoded(data: str) -> str:
-    try:
-        return base64.b64decode(data, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return data
-
-
-def _arguments(part: CallPart) -> str:
-    """The text of a JSON object, whatever the model wrote."""
-    args: object = part.args
-    if isinstance(args, Mapping):
-        return _encode(cast("Mapping[str, Any]", args)).decode()
-    if part.raw_args is not None:
-        return _encode({"invalid_arguments": part.raw_args}).decode()
-    return "{}" if args is None else _encode({"value": args}).decode()
-
-
-def _tool_name(name: str) -> str:
-    """A name every provider accepts; the model may have made one up."""
-    return _BAD_NAME.sub("_", name)[:64] or "unknown_tool"
-
-
-def _hashed(text: str, length: int) -> str:
-    number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-    letters: list[str] = []
-    for _ in range(length):
-        number, rest = divmod(number, len(_ALNUM))
-        letters.append(_ALNUM[rest])
-    return "".join(letters)

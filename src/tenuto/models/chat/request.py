@@ -80,32 +80,12 @@ def _split_logprobs(body: dict[str, Any]) -> None:
         body.setdefault("top_logprobs", count)
 
 
-class ToolCache:
-    """Encoded tools, kept per tuple object: an agent offers the same tuple on every step."""
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[tuple[ToolSpec, ...], msgspec.Raw]] = {}
-
-    def encode(self, tools: tuple[ToolSpec, ...]) -> msgspec.Raw:
-        """The tools as a JSON list."""
-        known = self._known.get(id(tools))
-        if known is not None and known[0] is tools:
-            return known[1]
-        raw = msgspec.Raw(_encode([_tool(spec) for spec in tools]))
-        if len(self._known) >= 32:
-            self._known.clear()
-        self._known[id(tools)] = (tools, raw)
-        return raw
-
-
 def build_body(
     model_id: str,
     request: ModelRequest,
     *,
     messages: list[msgspec.Raw],
-    tools: msgspec.Raw | None,
+    tools: tuple[msgspec.Raw, ...] | None,
     options: Mapping[str, Any],
     quirks: Quirks,
 ) -> bytes:
@@ -152,7 +132,8 @@ def _settings(settings: ModelSettings, options: Mapping[str, Any], quirks: Quirk
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _tool(spec: ToolSpec) -> dict[str, Any]:
+def write_tool(spec: ToolSpec) -> dict[str, Any]:
+    """A tool as the format defines it."""
     function: dict[str, Any] = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     if spec.strict is not None:
         function["strict"] = spec.strict
