@@ -6,6 +6,7 @@ Invariant: an agent holds no state of any run; two calls never see each other. `
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast, overload
@@ -31,6 +32,8 @@ from tenuto.twins import SyncTwins
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
+
+_log = logging.getLogger("tenuto")
 
 default_store: RunStore = InMemoryStore()
 """Where runs are kept that were given no other place; gone with the process."""
@@ -92,7 +95,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
             option and the tool's own only add to it.
         durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
-        abort_grace: Seconds that running tools get after an abort.
+        abort_grace: Seconds that tools and callbacks that are still going on get after an abort.
 
     Raises:
         ConfigurationError: No model, or tools that cannot work.
@@ -205,6 +208,13 @@ class Agent(SyncTwins[DepsT, OutputT]):
 
     def setup(self) -> Setup:
         """What a run needs of this agent, its app and a test's overrides; for the runtime."""
+        if self.durable and type(self) is Agent and not self.slot.warned:
+            self.slot.warned = True
+            _log.warning(
+                "Agent %r has durable=True, which counts in an app only: this run is a plain one and ends with this "
+                "process. Register it with Tenuto(agents={'key': agent}, store=...) and call app.get_agent('key').",
+                self.id,
+            )
         return self._base.bound().overridden(id(self))
 
     @property

@@ -43,6 +43,7 @@ class Tenuto:
         recovery: `auto`: inside `async with`, runs whose processes are gone are driven on. `off`: only `recover()` and
             `recover_active_runs()` do that.
         functions: By name; options that hold one of them survive a restart.
+        deps: Live objects for the tools of agents that have no `deps=` of their own; see there.
         pubsub: Carries wake-ups; default: within this process.
 
     Raises:
@@ -56,6 +57,7 @@ class Tenuto:
         store: RunStore | None = None,
         recovery: Literal["auto", "off"] = "auto",
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        deps: Any = UNSET,
         pubsub: PubSub | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -65,17 +67,17 @@ class Tenuto:
         if isinstance(cast("object", store), (str, PathLike)):
             message = f"store= takes a store: SQLiteStore({str(store)!r})."
             raise ConfigurationError(message)
-        if store is None:
-            _log.info("This app has no store=: its runs end with this process.")
         self.store: RunStore = store or InMemoryStore()
         self.bus: PubSub = pubsub or InProcessPubSub()
         self.recovery: Literal["auto", "off"] = recovery
         self._clock = clock or SystemClock()
         self._agents = {key: _wrapped(agent) for key, agent in agents.items()}
         self._sweeping: asyncio.Task[Any] | None = None
+        if store is None:
+            self._say_nothing_lasts()
         self._check_ids()
         add_functions(functions or {})
-        services = AppServices(self, self.store, self.bus)
+        services = AppServices(self, self.store, self.bus, deps)
         for agent in self._agents.values():
             agent.slot.fill(services)
 
@@ -140,6 +142,17 @@ class Tenuto:
             _log.info("Run %s was not recovered: %s", row.run_id, error)
         except TenutoError:
             _log.exception("Recovering run %s failed.", row.run_id)
+
+    def _say_nothing_lasts(self) -> None:
+        durable = [agent.id for agent in self._agents.values() if isinstance(agent, DurableAgent)]
+        if not durable:
+            _log.info("This app has no store=: its runs end with this process.")
+            return
+        _log.warning(
+            "This app has no store=, so the runs of %s end with this process, durable or not; pass "
+            "Tenuto(store=SQLiteStore('tenuto.db')), or store=InMemoryStore() if that is meant.",
+            ", ".join(map(repr, durable)),
+        )
 
     def _check_ids(self) -> None:
         seen: dict[str, str] = {}

@@ -45,11 +45,12 @@ overrides: ContextVar[Mapping[int, Mapping[str, Any]]] = ContextVar("tenuto over
 
 
 class AppServices(Struct, frozen=True):
-    """What an app gives its agents."""
+    """What an app gives its agents; `deps` serves those that have none of their own."""
 
     app: Any
     store: RunStore
     bus: PubSub
+    deps: Any = UNSET
 
     def wake(self, run_id: str, index: int) -> None:
         """Tell the viewers of a run that its log reaches `index`."""
@@ -61,13 +62,15 @@ class AppSlot:
 
     Attributes:
         own: The store the agent was given itself.
+        warned: It was said that its runs are not as durable as somebody wanted.
     """
 
-    __slots__ = ("own", "services")
+    __slots__ = ("own", "services", "warned")
 
     def __init__(self, own: RunStore | None = None) -> None:
         self.own: RunStore | None = own
         self.services: AppServices | None = None
+        self.warned: bool = False
 
     def fill(self, services: AppServices) -> None:
         """Take the app's services.
@@ -110,7 +113,10 @@ class Setup(Struct, frozen=True):
         services = self.slot.services
         if services is None:
             return self
-        return replace(self, store=services.store, wake=services.wake)
+        definition = self.definition
+        if definition.deps is UNSET and services.deps is not UNSET:
+            definition = replace(definition, deps=services.deps)
+        return replace(self, definition=definition, store=services.store, wake=services.wake)
 
     def overridden(self, *keys: int) -> Setup:
         """With what `tenuto.testing.override` has put in place for the agents `keys`; the last one wins."""
@@ -319,7 +325,7 @@ def _fragile_deps(setup: Setup, given: Any) -> tuple[str, ...]:
     if setup.durable and setup.definition.deps is UNSET:
         message = (
             f"deps= of this call cannot be built again in another process, and agent {setup.definition.id!r} has no "
-            "deps= of its own; give the agent a function that builds them."
+            "deps= of its own; give the agent, or its app, a function that builds them."
         )
         raise ConfigurationError(message, id="DURABLE_OPTION_REFUSED")
     return ("deps",)

@@ -218,8 +218,13 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
     def setup(self) -> Setup:
         """See `Agent.setup`."""
         setup = self._base.bound().overridden(id(self.agent), id(self))
-        if setup.store is default_store:
-            _log.info("Durable agent %s has no app and no store=: its runs end with this process.", self.id)
+        if setup.store is default_store and not self.slot.warned:
+            self.slot.warned = True
+            _log.warning(
+                "Durable agent %r has no app and no store=: its runs end with this process. Register it with "
+                "Tenuto(agents={...}, store=SQLiteStore('tenuto.db')), or give it a store=.",
+                self.id,
+            )
         return setup
 
 

@@ -10,8 +10,9 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from tenuto import AbortController, Agent, RequestContext, ToolContext, tool
+from tenuto import AbortController, Agent, RequestContext, Tenuto, ToolContext, tool
 from tenuto.errors import ConfigurationError, ModelError, TenutoError
+from tenuto.store import InMemoryStore
 from tenuto.testing import Call, Gate, Reply, ScriptedModel
 from tests.agent.kit import both, run
 
@@ -178,10 +179,35 @@ async def test_a_value(verb):
 
 
 @both
-async def test_without_them(verb):
+async def test_without_them_a_tool_that_asks_is_told_where_they_go(verb):
     look = Look()
     await run(verb, agent(look))
-    assert look.last.deps is None
+    with pytest.raises(ConfigurationError, match=r"Tool 'look' .* deps= to agent 'a', to its app .*, or to the call"):
+        _ = look.last.deps
+    assert "deps" not in repr(look.last)
+
+
+async def test_what_a_tool_is_told_reaches_the_model_and_the_log(caplog):
+    @tool(effects="none")
+    async def ask(ctx: ToolContext[dict[str, str]]) -> str:
+        return ctx.deps["answer"]
+
+    result = await Agent(id="a", model=ScriptedModel([Call("ask"), "ok"]), tools=[ask]).generate("hi")
+    (failed,) = result.tool_results
+    assert failed.payload.is_error
+    assert "pass deps= to agent 'a'" in failed.payload.result
+    assert "TOOL_DEPS_MISSING" in caplog.text or "pass deps= to agent" in caplog.text
+
+
+async def test_those_of_the_app_serve_agents_without_their_own():
+    look, own = Look(), Look()
+    agents = {"a": agent(look), "b": agent(own, deps="own").replace(id="b")}
+    async with Tenuto(agents=agents, store=InMemoryStore(), deps=lambda: "the app's"):
+        await agents["a"].generate("hi")
+        await agents["b"].generate("hi")
+        assert (look.last.deps, own.last.deps) == ("the app's", "own")
+        await agents["a"].generate("hi", deps="call")
+        assert look.last.deps == "call"
 
 
 @both

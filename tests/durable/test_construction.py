@@ -98,10 +98,39 @@ async def test_S3_an_agent_that_is_not_registered():
         _ = agent.obsrve
 
 
+def warnings(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+async def test_the_flag_of_an_agent_outside_an_app_is_missed_with_one_warning(caplog):
+    agent = Agent(id="a", model=ScriptedModel(["one", "two"]), durable=True)
+    assert not warnings(caplog)
+    await agent.generate("hi")
+    await agent.generate("hi")
+    (said,) = warnings(caplog)
+    assert "durable=True" in said
+    assert "Tenuto(agents={'key': agent}, store=...)" in said
+
+
+async def test_an_app_without_a_store_says_which_agents_are_durable_in_vain(caplog):
+    Tenuto(agents={"a": Agent(id="a", model=ScriptedModel("x"))})
+    assert not warnings(caplog)
+    app = Tenuto(agents={"b": Agent(id="b", model=ScriptedModel("x"), durable=True)})
+    await app.get_agent("b").generate("hi")
+    (said,) = warnings(caplog)
+    assert "'b'" in said
+    assert "store=" in said
+    caplog.clear()
+    app_of(Agent(id="c", model=ScriptedModel("x"), durable=True))
+    assert not warnings(caplog), "a store in memory that was asked for is meant"
+
+
 async def test_S3_a_durable_agent_that_is_not_registered(caplog):
-    durable = create_durable_agent(Agent(id="a", model=ScriptedModel("Hello")))
+    durable = create_durable_agent(Agent(id="a", model=ScriptedModel(["Hello", "again"])))
     with caplog.at_level("INFO", "tenuto"):
         assert (await durable.generate("hi", run_id="s3")).text == "Hello"
+        await durable.generate("hi")
+    assert len(warnings(caplog)) == 1
     assert len([record for record in caplog.records if "end with this process" in record.message]) == 1
     for call in (
         lambda: durable.observe("s3"),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tenuto.steps.ledger import CallLedger
-from tenuto.tools.context import ToolContext
+from tenuto.steps.run import UNSET
+from tenuto.tools.context import ContextWithoutDeps, ToolContext
 from tenuto.tools.effects import call_key
 from tenuto.tools.resume import read_resume
 
@@ -64,7 +65,8 @@ def context_of(
     if resumed is not None and call_id in draft.suspended:
         schema = draft.schemas.get(call_id)
         resumed = read_resume(tool, resumed, msgspec.json.decode(schema) if schema else None)
-    return ToolContext(
+    given = {} if run.deps is UNSET else {"deps": run.deps}
+    return (ToolContext if given else ContextWithoutDeps)(
         run_id=run.run_id,
         agent_id=run.definition.id,
         tool_call_id=call_id,
@@ -74,7 +76,7 @@ def context_of(
         messages=run.input_turns,
         request_context=run.request_context,
         values=run.values,
-        deps=run.deps,
+        **given,
         abort_signal=run.abort.signal,
         idempotency_key=effect or key,
         resume_data=resumed,

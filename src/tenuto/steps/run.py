@@ -142,7 +142,7 @@ class Run(Struct, eq=False):
     asked: Mapping[str, Any] | None = None
     persisted: Any = None
     call_deps: Any = UNSET
-    deps: Any = None
+    deps: Any = UNSET
     values: Any = None
     model: LanguageModel | None = None
     toolbox: Toolbox = field(default_factory=Toolbox)

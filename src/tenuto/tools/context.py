@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from typing_extensions import TypeVar
 
 from tenuto.core.abort import AbortSignal
+from tenuto.core.errors import ConfigurationError
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.turns import Turn
 from tenuto.tools.callables import is_async
@@ -40,7 +41,7 @@ class ToolContext(Struct, Generic[D_co, V_co], frozen=True, kw_only=True, eq=Fal
         messages: The input of this run in model form, without what its own steps added.
         request_context: The request's values; what is set here, later steps see.
         values: The same values validated by the agent's `request_context_schema`, else None.
-        deps: The run's dependencies, else None.
+        deps: The run's dependencies; in a run that was given none, a `ConfigurationError` that says where they go.
         abort_signal: Fires when the run is aborted. A thread cannot be stopped: a long sync tool should look at it.
         idempotency_key: The same on every attempt of this call; hand it to the service that takes effect.
         args: The validated arguments by name, defaults filled in; empty when a tool is called directly.
@@ -122,3 +123,20 @@ class ToolContext(Struct, Generic[D_co, V_co], frozen=True, kw_only=True, eq=Fal
 
     def __repr__(self) -> str:
         return f"ToolContext(run_id={self.run_id!r}, tool_name={self.tool_name!r}, tool_call_id={self.tool_call_id!r})"
+
+
+class ContextWithoutDeps(ToolContext[Any, V_co], Generic[V_co], frozen=True, kw_only=True, eq=False):
+    """The context in a run that nobody gave dependencies."""
+
+    @property
+    def deps(self) -> Any:
+        """Nothing.
+
+        Raises:
+            ConfigurationError: `TOOL_DEPS_MISSING`.
+        """
+        message = (
+            f"Tool {self.tool_name!r} asks for ctx.deps, and nobody gave any: pass deps= to agent {self.agent_id!r}, "
+            "to its app (Tenuto(deps=...)), or to the call."
+        )
+        raise ConfigurationError(message, id="TOOL_DEPS_MISSING")
