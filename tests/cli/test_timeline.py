@@ -204,3 +204,9 @@ async def test_a_body_that_ended_late_is_told_of_from_the_ledger():
         "#1 pay unknown, it may have taken effect: timed out (late: its body then ended well)"
     )
     await store.aclose()
+
+
+def test_a_model_call_says_what_it_cost_when_that_is_known():
+    turn = r.Said(AssistantTurn((Text("Yes."),)), "stop", Usage(10, 5, 15, cost=0.0012), "openai/gpt-5")
+    lines = told(r.ModelStarted(1, 1), r.ModelEnded(1, 1, turn, ()))
+    assert lines[0] == ("model", "step 1: openai/gpt-5, stop, 10 tokens in, 5 out, $0.0012")

@@ -3,7 +3,7 @@
 import pytest
 
 from tenuto import Agent
-from tenuto.models.catalogue import find_model
+from tenuto.models.catalogue import ModelInfo, Price, find_model
 from tenuto.testing import Call, FakeProvider, Reply, ScriptedModel, Usage
 from tenuto.tools import tool
 
@@ -63,3 +63,13 @@ async def test_a_setting_that_the_model_refuses_is_left_out_with_a_warning(monke
     assert (second.keys() & {"temperature", "top_p"}, second["seed"]) == (set(), 7)
     assert taken.warnings == ()
     assert [warning["setting"] for warning in left_out.steps[0].warnings] == ["temperature", "topP"]
+
+
+async def test_a_model_of_ones_own_may_say_what_it_costs_and_refuses():
+    class Mine(ScriptedModel):
+        info = ModelInfo(id="mine", price=Price(input=1, output=2), temperature=False)
+
+    model = Mine(Reply("x", usage=Usage(1_000, 500)))
+    result = await Agent(id="a", model=model).generate("hi", model_settings={"temperature": 1})
+    assert result.usage.cost == pytest.approx(0.002)
+    assert [warning["setting"] for warning in result.warnings] == ["temperature"]

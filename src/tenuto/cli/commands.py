@@ -13,6 +13,7 @@ from tenuto.cli import screen
 from tenuto.cli.agents import default_agent, load_agent
 from tenuto.cli.chat import converse
 from tenuto.cli.doctor import examine
+from tenuto.cli.models import show_models
 from tenuto.cli.runs.commands import runs
 from tenuto.cli.turn import run_once
 from tenuto.core.errors import TenutoError
@@ -21,7 +22,7 @@ from tenuto.models.local import KNOWN, find, pull
 app: typer.Typer = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Run and talk to agents, look at stored runs, fetch local models, and check the installation.",
+    help="Run and talk to agents, look at stored runs, list and fetch models, and check the installation.",
 )
 
 app.add_typer(runs, name="runs")
@@ -45,7 +46,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Run and talk to agents, look at stored runs, fetch local models, and check the installation."""
+    """Run and talk to agents, look at stored runs, list and fetch models, and check the installation."""
     # What a model could not honour is in the stream, and shown from there.
     logging.getLogger("tenuto.models.local").setLevel(logging.ERROR)
 
@@ -79,6 +80,22 @@ def chat(
     """Talk to an agent. Ctrl-C stops its turn, Ctrl-D or /exit leaves."""
     with screen.failures():
         converse(load_agent(agent) if agent else default_agent(), tool_choice=tool_choice)
+
+
+@app.command()
+def models(
+    pattern: Annotated[
+        str | None, typer.Argument(help="Part of provider/model, or a pattern with *; default: list the providers.")
+    ] = None,
+    provider: Annotated[str | None, typer.Option(help="Only the models of this provider.")] = None,
+    with_key: Annotated[bool, typer.Option("--with-key", help="Only what has its key set, or needs none.")] = False,
+    in_json: Annotated[bool, typer.Option("--json", help="Everything that is known, as JSON.")] = False,
+) -> None:
+    """List the models that 'provider/model' can name: context, price for a million tokens, abilities, key."""
+    with screen.failures():
+        found = show_models(pattern, provider=provider, with_key=with_key, in_json=in_json)
+    if not found:
+        raise typer.Exit(1)
 
 
 @app.command(name="pull")

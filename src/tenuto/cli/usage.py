@@ -1,6 +1,6 @@
 """Tokens and money in words.
 
-Invariant: a cost is shown only when it is known, and never as less than it is.
+Invariant: a cost is shown only when it is known.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ def tokens(usage: Usage) -> str:
 
 
 def dollars(amount: float) -> str:
-    """An amount to the cent; below a dollar with two digits that say something."""
+    """An amount to the cent; below a dollar to three digits that say something."""
     if amount == 0:
         return "$0"
-    places = 2 if amount >= 1 else 1 - math.floor(math.log10(amount))
-    return f"${math.ceil(round(amount * 10**places, 6)) / 10**places:.{places}f}"
+    places = 2 if amount >= 1 else 2 - math.floor(math.log10(amount))
+    whole, _, rest = f"{amount:.{places}f}".partition(".")
+    return f"${whole}.{rest.rstrip('0'):0<2}"
