@@ -103,6 +103,10 @@ def _heavy(found: Repetition) -> float:
     return found[TENUTO][1]
 
 
+def _first(found: Repetition) -> float:
+    return found[TENUTO][0]
+
+
 def _durable(place: int) -> Callable[[Repetition], float]:
     return lambda found: found[DURABLE][place]
 
@@ -198,6 +202,13 @@ ROWS: tuple[Row, ...] = (
             Bar("no timer", _durable(2), 0, about=DURABLE),
         ),
         contestants=(DURABLE,),
+    ),
+    Row(
+        "viewers",
+        "200 readers of one run of 1,000 chunks, in its process",
+        "CPU µs per chunk and reader",
+        (Bar("at most 5 µs", _first, 5),),
+        contestants=(TENUTO,),
     ),
     Row(
         "import",

@@ -55,6 +55,13 @@ class Parking(Client, Protocol):
         """Start a run, and come back when it waits."""
 
 
+class Watched(Client, Protocol):
+    """A contestant whose runs have any number of readers."""
+
+    async def watch(self, model: str, viewers: int, on_chunk: Callable[[], None]) -> None:
+        """Ask once, and have so many readers take every chunk of the run."""
+
+
 @dataclass(frozen=True)
 class Size:
     """How much is done; the small one only shows that everything works."""
@@ -67,9 +74,22 @@ class Size:
     tool_runs: int = 20
     long_rounds: int = 300
     parked: int = 1_000
+    viewers: int = 200
+    watched_chunks: int = 1_000
 
 
-SMALL = Size(chunks=50, paced_chunks=5, streams=3, stream_chunks=5, calls=2, tool_runs=1, long_rounds=12, parked=5)
+SMALL = Size(
+    chunks=50,
+    paced_chunks=5,
+    streams=3,
+    stream_chunks=5,
+    calls=2,
+    tool_runs=1,
+    long_rounds=12,
+    parked=5,
+    viewers=10,
+    watched_chunks=50,
+)
 _ROUNDS = 10
 _WARM_CHUNKS = 5
 _WARM_PARKED = 50
@@ -175,6 +195,27 @@ async def long_run(client: Client, size: Size) -> tuple[float, float]:
     return median(spent[5:15]), median(spent[-10:])
 
 
+async def viewers(client: Watched, size: Size) -> float:
+    """Many readers of one run, beside one: CPU us per chunk and reader more."""
+    counter = [0]
+
+    def count() -> None:
+        counter[0] += 1
+
+    async def watch(viewers: int) -> None:
+        counter[0] = 0
+        await client.watch(f"burst-{size.watched_chunks}", viewers, count)
+        if counter[0] < viewers * size.watched_chunks:
+            message = f"{viewers} readers got {counter[0]} chunks of {size.watched_chunks} each"
+            raise AssertionError(message)
+
+    for _ in range(3):
+        await watch(size.viewers)
+    alone = await _cpu(lambda: watch(1), 5)
+    together = await _cpu(lambda: watch(size.viewers), 5)
+    return (together - alone) / size.watched_chunks / (size.viewers - 1)
+
+
 async def parked(client: Parking, size: Size) -> tuple[float, float, float]:
     """Runs that wait for an approval: MB of memory, tasks and timers that they add to the process."""
 
@@ -246,6 +287,7 @@ SCENARIOS: dict[str, Callable[[Any, Size], Awaitable[Figures]]] = {
     "long-run": long_run,
     "many": many,
     "parked": parked,
+    "viewers": viewers,
 }
 
 

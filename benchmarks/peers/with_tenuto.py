@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from scenarios import MAX_STEPS, QUESTION, SYSTEM, OnText, OnTool, main
 
 from tenuto import Agent, tool
@@ -27,6 +30,15 @@ class WithTenuto:
         async with self._agent(model).stream(QUESTION) as output:
             async for text in output.text_stream:
                 on_text(text)
+
+    async def watch(self, model: str, viewers: int, on_chunk: Callable[[], None]) -> None:
+        async with self._agent(model).stream(QUESTION) as output:
+
+            async def read() -> None:
+                async for _ in output.full_stream:
+                    on_chunk()
+
+            await asyncio.gather(*[read() for _ in range(viewers)])
 
     def _agent(self, model: str) -> Agent:
         known = self._agents.get(model)
