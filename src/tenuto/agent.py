@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast, overload
 
@@ -18,10 +18,12 @@ from tenuto.core.clock import SystemClock
 from tenuto.core.errors import ConfigurationError, RunError
 from tenuto.core.ids import RandomIds
 from tenuto.messages.input import Messages, SystemInput
+from tenuto.models.settings import check_retries
 from tenuto.options import DefaultOptions, ModelConfig, RunOptions, SegmentOptions, normalise
 from tenuto.runs.listing import SuspendedRuns, list_suspended
 from tenuto.runs.result import Result
 from tenuto.runs.segments import Answer
+from tenuto.steps.candidates import check_models
 from tenuto.steps.run import UNSET, Definition
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunStore
@@ -56,6 +58,7 @@ class AgentFields(TypedDict, total=False):
     durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float
+    max_retries: int
 
 
 DURABLE_ONLY = frozenset({"observe", "resume", "recover", "list_active_runs", "recover_active_runs"})
@@ -85,7 +88,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         name: Display name; default: `id`.
         description: For people, and for supervisors that delegate to this agent.
         instructions: *Dynamic.* Text, a system message, or a list of these.
-        model: *Dynamic.* `"provider/model"`, a record (`{"id": "provider/model", "url": ...}`) or a `LanguageModel`.
+        model: *Dynamic.* `"provider/model"`, a record (`{"id": "provider/model", "url": ...}`), a `LanguageModel`, or
+            a list of these and of fallback entries, asked in order; see `docs/models.md`.
         tools: *Dynamic.* A list of tools and plain functions, or a dict whose keys are the names the model sees.
         deps: Live objects for tools (`ctx.deps`): a value, or a function of the request context that builds them for
             each run; what it builds is closed after the run if it is an async context manager.
@@ -96,6 +100,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
         abort_grace: Seconds that tools and callbacks that are still going on get after an abort.
+        max_retries: Further tries of a model call that could not be opened (default 0). Given, it wins over
+            `model_settings`; a fallback entry's own wins over it.
 
     Raises:
         ConfigurationError: No model, or tools that cannot work.
@@ -152,6 +158,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
         durable: bool | Mapping[str, Any] = False,
         store: RunStore | None = None,
         abort_grace: float = 5.0,
+        max_retries: int = UNSET,
     ) -> None:
         given = {key: value for key, value in locals().items() if key not in {"self", "__class__"}}
         named = id or name
@@ -173,6 +180,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
             request_context_schema=request_context_schema,
             abort_grace=abort_grace,
             require_tool_approval=require_tool_approval,
+            max_retries=None if max_retries is UNSET else check_retries(max_retries),
         )
         defaults = default_options if callable(default_options) else normalise(default_options or {})
         base = Setup(definition, defaults, store or default_store, SystemClock(), RandomIds(), AppSlot(own=store))
@@ -399,8 +407,8 @@ def _check_model(model: object, agent_id: str) -> None:
         if not model:
             message = f"Agent {agent_id!r}: the list of models is empty."
             raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_ARRAY_EMPTY", domain="AGENT")
-        message = "Lists of fallback models are not built yet; give one model."
-        raise TypeError(message)
+        check_models(cast("Sequence[Any]", model), f"Agent {agent_id!r}")
+        return
     if not model:
         message = f"Agent {agent_id!r} needs model=, such as 'openai/gpt-5.6-sol' or 'local/smollm2'."
         raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_REQUIRED", domain="AGENT")

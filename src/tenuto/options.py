@@ -9,19 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypedDict, cast
-
-import msgspec
+from typing import Any, Literal, Required, TypedDict, cast
 
 from tenuto.core.abort import AbortController, AbortSignal
 from tenuto.core.chunks import AnyChunk, ToolCall
 from tenuto.core.errors import TenutoError
-from tenuto.core.payloads import wire_name
+from tenuto.core.option_keys import mapping, overlaid, renamed, spellings
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.input import Messages, SystemInput, system_turns
 from tenuto.messages.turns import ProviderOptions
-from tenuto.models.ports import LanguageModel, ModelSettings, NamedTool, ToolChoice
+from tenuto.models.ports import LanguageModel, NamedTool, ToolChoice
+from tenuto.models.settings import read_settings, renamed_settings
 from tenuto.runs.result import Result
+from tenuto.steps.candidates import check_models
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.run import Options
 from tenuto.tools.approval import ApprovalPolicy
@@ -42,11 +42,24 @@ class ToolChoiceDict(TypedDict):
     tool_name: str
 
 
+class TimeoutDict(TypedDict, total=False):
+    """Time limits in milliseconds; see `docs/models.md`.
+
+    `total_ms` of the whole run; `step_ms` of one model call, its stream and its retries; `first_chunk_ms` until the
+    first content of an answer.
+    """
+
+    total_ms: float
+    step_ms: float
+    first_chunk_ms: float
+
+
 class ModelSettingsDict(TypedDict, total=False):
     """Sampling and limits of a model call; what is left out is the provider's default.
 
     `temperature` 0-2, `top_p` 0-1, penalties -2 to 2 (documented ranges, not checked); `max_output_tokens` counts
-    tokens; `reasoning` is an effort level such as `low`; `headers` go on the HTTP request.
+    tokens; `reasoning` is an effort level such as `low`; `headers` go on the HTTP request; `max_retries` counts the
+    further tries of a call that could not be opened, unless the agent or the fallback entry has its own.
     """
 
     temperature: float
@@ -59,9 +72,31 @@ class ModelSettingsDict(TypedDict, total=False):
     seed: int
     reasoning: str
     headers: Mapping[str, str]
+    max_retries: int
+    timeout: TimeoutDict
 
 
-ModelConfig = str | LanguageModel | Mapping[str, Any]
+OneModel = str | LanguageModel | Mapping[str, Any]
+
+
+class FallbackModel(TypedDict, total=False):
+    """An entry of a list of models, which are asked in order: the next one when one fails.
+
+    `model_settings`, `provider_options` and `headers` may be functions of the request context, `model` too; settings
+    and options win over the call's, `headers` are below all others. `max_retries` counts from 0; an entry that is not
+    `enabled` is as if it were not there.
+    """
+
+    id: str
+    model: Required[OneModel | Callable[..., OneModel | Awaitable[OneModel]]]
+    max_retries: int
+    enabled: bool
+    model_settings: ModelSettingsDict | Callable[..., ModelSettingsDict | Awaitable[ModelSettingsDict]]
+    provider_options: ProviderOptions | Callable[..., ProviderOptions | Awaitable[ProviderOptions]]
+    headers: Mapping[str, str] | Callable[..., Mapping[str, str] | Awaitable[Mapping[str, str]]]
+
+
+ModelConfig = OneModel | Sequence[OneModel | FallbackModel]
 StopWhen = Callable[[StopContext], bool | Awaitable[bool]]
 
 
@@ -77,9 +112,10 @@ class SegmentOptions(TypedDict, total=False):
         tool_choice: `auto`, `none`, `required` or `{"type": "tool", "tool_name": name}`; for every step.
         active_tools: Names of the tools offered; default all.
         tool_call_concurrency: Tool calls of a step that run at once (default 10).
-        model: Instead of the agent's.
+        model: Instead of the agent's; a list of fallbacks too.
         model_settings: See `ModelSettingsDict`.
         provider_options: By provider name; the provider's own and the AI SDK's names both work.
+        include_raw_chunks: Also stream each event of the provider as a `raw` chunk (default False).
         request_context: A `RequestContext`, a mapping, or an instance of the agent's schema.
         abort_signal: Stops the run when it fires.
         on_chunk: Gets every chunk of `full_stream`.
@@ -103,6 +139,7 @@ class SegmentOptions(TypedDict, total=False):
     model: ModelConfig
     model_settings: ModelSettingsDict
     provider_options: ProviderOptions
+    include_raw_chunks: bool
     request_context: Any
     abort_signal: AbortSignal
     on_chunk: Callable[[AnyChunk], object]
@@ -128,15 +165,8 @@ class RunOptions(SegmentOptions, total=False):
 DefaultOptions = RunOptions | Callable[[RequestContext], RunOptions | Awaitable[RunOptions]]
 
 
-def _spellings(known: Iterable[str]) -> Mapping[str, str]:
-    """Both spellings of each name, with its own one last."""
-    names = tuple(known)
-    return {**{wire_name(name): name for name in names}, **{name: name for name in names}}
-
-
-_OPTIONS = _spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__))
-_SETTINGS = _spellings(ModelSettingsDict.__annotations__)
-_CHOICE = _spellings(("type", "tool_name"))
+_OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__))
+_CHOICE = spellings(("type", "tool_name"))
 _CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", "on_suspended")
 _WHOLE = ("model", "tool_choice", "instructions", "system", "context")
 
@@ -147,12 +177,12 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: An unknown option, or one given under both spellings.
     """
-    options = _renamed(given, _OPTIONS, "option")
+    options = renamed(given, _OPTIONS, "option")
     if (settings := options.get("model_settings")) is not None:
-        options["model_settings"] = _renamed(_mapping(settings, "model_settings"), _SETTINGS, "model_settings key")
+        options["model_settings"] = renamed_settings(settings)
     if isinstance(choice := options.get("tool_choice"), Mapping):
         named = cast("Mapping[str, Any]", choice)
-        options["tool_choice"] = _renamed(named, _CHOICE, "tool_choice key")
+        options["tool_choice"] = renamed(named, _CHOICE, "tool_choice key")
     return options
 
 
@@ -162,19 +192,8 @@ def merge(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any
     A model record, a tool choice and a message are one value each: half of one must not end up in another (the key
     of one provider at the address of another).
     """
-    merged = _merged(defaults, call)
+    merged = overlaid(defaults, call)
     merged.update((name, call[name]) for name in _WHOLE if name in call)
-    return merged
-
-
-def _merged(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(defaults)
-    for key, value in call.items():
-        below = merged.get(key)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            merged[key] = _merged(cast("Mapping[str, Any]", below), cast("Mapping[str, Any]", value))
-        else:
-            merged[key] = value
     return merged
 
 
@@ -208,8 +227,9 @@ def _built(given: Mapping[str, Any]) -> Options:
         active_tools=_names(given.get("active_tools")),
         tool_call_concurrency=_positive(_or(given.get("tool_call_concurrency"), 10), "tool_call_concurrency"),
         model=given.get("model"),
-        model_settings=_settings(given.get("model_settings") or {}),
+        model_settings=read_settings(given.get("model_settings") or {}),
         provider_options=given.get("provider_options"),
+        include_raw_chunks=_flag(given.get("include_raw_chunks", False), "include_raw_chunks"),
         on_chunk=given.get("on_chunk"),
         on_step_finish=given.get("on_step_finish"),
         on_finish=given.get("on_finish"),
@@ -247,34 +267,6 @@ def total_tokens_over(tokens: int) -> StopWhen:
 # -- checks ----------------------------------------------------------------------------------------------
 
 
-def _renamed(given: Mapping[str, Any], names: Mapping[str, str], what: str) -> dict[str, Any]:
-    renamed: dict[str, Any] = {}
-    for key, value in given.items():
-        name = names.get(key)
-        if name is None:
-            raise TypeError(_unknown(key, names, what))
-        if name in renamed:
-            message = f"The {what} {name!r} is given twice, as {name!r} and as {wire_name(name)!r}; give it once."
-            raise TypeError(message)
-        renamed[name] = value
-    return renamed
-
-
-def _unknown(key: str, names: Mapping[str, str], what: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(key, names, n=1)
-    hint = f"; did you mean {names[near[0]]!r}?" if near else f"; known: {', '.join(dict.fromkeys(names.values()))}."
-    return f"Unknown {what} {key!r}{hint}"
-
-
-def _mapping(given: object, name: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        message = f"{name}= takes a mapping, not {type(given).__name__}."
-        raise TypeError(message)
-    return cast("Mapping[str, Any]", given)
-
-
 def _or(given: Any, default: Any) -> Any:
     return default if given is None else given
 
@@ -290,11 +282,14 @@ def _check_values(given: Mapping[str, Any]) -> None:
         hint = "; pass its .signal" if isinstance(signal, AbortController) else ""
         message = f"abort_signal= takes an AbortSignal, not {type(signal).__name__}{hint}."
         raise TypeError(message)
-    if model is not None and not (isinstance(model, (str, Mapping)) or hasattr(model, "stream") or callable(model)):
-        message = f"model= takes 'provider/model', a model record or a LanguageModel, not {type(model).__name__}."
+    if isinstance(model, (list, tuple)):
+        check_models(cast("Sequence[Any]", model), "model=")
+    elif model is not None and not (isinstance(model, (str, Mapping)) or hasattr(model, "stream") or callable(model)):
+        forms = "'provider/model', a model record, a LanguageModel or a list of these"
+        message = f"model= takes {forms}, not {type(model).__name__}."
         raise TypeError(message)
-    for name, options in _mapping(given.get("provider_options") or {}, "provider_options").items():
-        _mapping(options, f"provider_options[{name!r}]")
+    for name, options in mapping(given.get("provider_options") or {}, "provider_options").items():
+        mapping(options, f"provider_options[{name!r}]")
 
 
 def _callable(given: object, name: str) -> None:
@@ -370,13 +365,3 @@ def _tool_choice(given: object) -> ToolChoice:
                 f"not {given!r}."
             )
             raise TypeError(message)
-
-
-def _settings(given: Mapping[str, Any]) -> ModelSettings:
-    if isinstance(stops := given.get("stop_sequences"), str):
-        given = {**given, "stop_sequences": (stops,)}
-    try:
-        return msgspec.convert(given, ModelSettings)
-    except msgspec.ValidationError as error:
-        message = f"model_settings= does not fit: {error}."
-        raise TypeError(message) from error

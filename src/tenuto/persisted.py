@@ -15,7 +15,7 @@ from tenuto.core.payloads import Json
 from tenuto.models.ports import NamedTool
 from tenuto.steps.functions import function_named, name_of
 
-PLAIN = ("max_steps", "active_tools", "tool_call_concurrency", "provider_options")
+PLAIN = ("max_steps", "active_tools", "tool_call_concurrency", "provider_options", "include_raw_chunks")
 """Persisted as they are."""
 
 RESOLVED = ("instructions", "system", "context", "request_context")

@@ -21,7 +21,7 @@ from tenuto.errors import ConfigurationError, TenutoError
 from tenuto.models.ports import ModelSettings, NamedTool
 from tenuto.options import RunOptions
 from tenuto.store import InMemoryStore
-from tenuto.testing import Call, FakeProvider, Reply, ScriptedModel, Usage
+from tenuto.testing import Call, FakeProvider, Raw, Reply, ScriptedModel, Usage, chat_chunk
 from tests.agent.kit import agent_on, both, run, sent
 
 
@@ -285,6 +285,7 @@ WRONG = [
     ("on_abort", 3),
     ("on_suspended", 3),
     ("require_tool_approval", 3),
+    ("include_raw_chunks", 1),
 ]
 
 
@@ -512,3 +513,30 @@ async def test_the_sent_body_is_in_the_result():
         result = await agent_on(provider).generate("hi", system="Be brief.")
         assert result.request.body == provider.requests[0].body
         assert result.request.body["messages"] == sent(provider)
+
+
+@both
+async def test_include_raw_chunks(verb):
+    async with FakeProvider([Reply("Hello", chunk_size=2), Reply("Hello")]) as provider:
+        ran = await run(verb, agent_on(provider), include_raw_chunks=True)
+        without = await run(verb, agent_on(provider))
+    assert without.of("raw") == []
+    first, *_ = shown = [chunk.payload for chunk in ran.of("raw") if chunk.payload != "[DONE]"]
+    assert first["choices"][0]["delta"]["role"] == "assistant"
+    assert "".join(each["choices"][0]["delta"].get("content", "") for each in shown if each["choices"]) == "Hello"
+    types = ran.types
+    assert types.index("raw") < types.index("response-metadata") < types.index("text-start")
+    assert ran.result.text == "Hello"
+
+
+@both
+async def test_a_raw_event_that_is_an_error_is_shown_without_the_key(verb):
+    key = "sk-canary-raw-1234"
+    refusal = {"error": {"message": f"no credit for {key}", "code": "insufficient_quota"}}
+    async with FakeProvider([Raw(events=[chat_chunk({"content": "He"}), refusal])]) as provider:
+        model = {"id": "test/m", "url": provider.base_url, "api_key": key}
+        ran = await run(verb, Agent(id="a", model=model), include_raw_chunks=True)
+    *_, last = ran.of("raw")
+    assert last.payload == {"error": {"message": "no credit for [secret]", "code": "insufficient_quota"}}
+    assert ran.result.text == "He"
+    assert ran.error.code == "insufficient_quota"

@@ -36,6 +36,10 @@ def model_failed(step=1, attempt=1):
     return r.ModelFailed(step, attempt, SAID, FAILURE)
 
 
+def attempt_failed(step=1, attempt=1, model="openai/x"):
+    return r.AttemptFailed(step, attempt, model, FAILURE)
+
+
 def assessed(**verdicts):
     return r.Assessed(tuple(verdicts.items()))
 
@@ -82,6 +86,7 @@ PHASE_PATHS = {
     "starting": READY[:1],
     "ready": READY,
     "modelling": MODELLING,
+    "retrying": (*MODELLING, attempt_failed()),
     "calling": CALLED,
     "parked": (*CALLED, assessed(c1="ask"), parked()),
     "judged": (*ANSWERED, judged(go_on=False)),

@@ -17,6 +17,7 @@ SAMPLES = [
     s.model_ended("c1", "c2"),
     s.model_ended(reason="stop"),
     s.model_failed(),
+    s.attempt_failed(),
     s.assessed(c1="run", c2="ask", c3="refuse", c4="client"),
     s.tool_started(),
     *(s.tool_ended(outcome=outcome) for outcome in get_args(r.ToolEnd)),

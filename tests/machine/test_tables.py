@@ -22,6 +22,7 @@ def candidates():
         for attempt in (1, 2, 3):
             yield s.model_started(step, attempt)
             yield s.model_failed(step, attempt)
+            yield s.attempt_failed(step, attempt)
             yield s.model_ended(step=step, attempt=attempt, reason="stop")
             yield s.model_ended("c1", step=step, attempt=attempt)
         yield s.judged(step, go_on=True)
@@ -151,6 +152,7 @@ def test_no_state_is_a_dead_end(moves):
         ("starting", (c.Prepare(),)),
         ("ready", (c.CallModel(1, 1),)),
         ("modelling", (c.CallModel(1, 2),)),
+        ("retrying", (c.CallModel(1, 2),)),
         ("calling", (c.AssessCalls(("c1",)),)),
         ("parked", ()),
         ("judged", (c.Finalise("tool-calls"),)),
@@ -232,6 +234,11 @@ BOTH = (*s.MODELLING, s.model_ended("c1", "c2"))
         pytest.param(s.MODELLING, s.model_ended(step=2), id="another step ends"),
         pytest.param(s.MODELLING, s.model_ended(attempt=2), id="another attempt ends"),
         pytest.param(s.MODELLING, s.model_failed(attempt=2), id="another attempt fails"),
+        pytest.param(s.MODELLING, s.attempt_failed(attempt=2), id="another attempt fails for its model"),
+        pytest.param(s.PHASE_PATHS["retrying"], s.model_ended(), id="an attempt that failed ends"),
+        pytest.param(s.PHASE_PATHS["retrying"], s.model_failed(), id="an attempt that failed fails for good"),
+        pytest.param(s.PHASE_PATHS["retrying"], s.model_started(1, 1), id="an attempt that failed begins again"),
+        pytest.param((*s.PHASE_PATHS["retrying"], s.aborted()), s.model_started(1, 2), id="a fallback after an abort"),
         pytest.param(s.MODELLING, s.model_ended("c1", "c1"), id="one call id twice"),
         pytest.param(s.CALLED, s.assessed(c2="run"), id="a verdict on an unknown call"),
         pytest.param(s.CALLED, r.Assessed(()), id="no verdict"),
@@ -301,3 +308,11 @@ def test_every_record_counts():
 )
 def test_whether_a_completed_model_call_asks_for_another(reason, called, expected):
     assert goes_on(reason, called=called) is expected
+
+
+def test_a_model_that_failed_is_out_for_the_rest_of_the_run():
+    path = (*s.MODELLING, s.attempt_failed(), s.model_started(1, 2), s.attempt_failed(attempt=2, model="openai/y"))
+    state = s.fold((*path, s.model_started(1, 3), s.model_ended(attempt=3), s.judged()))
+    assert (state.phase, state.failed) == ("ready", ("openai/x", "openai/y"))
+    again = s.fold((*s.MODELLING, s.attempt_failed(), s.model_started(1, 2), s.attempt_failed(attempt=2)))
+    assert again.failed == ("openai/x",)

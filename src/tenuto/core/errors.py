@@ -142,3 +142,38 @@ class ModelHTTPError(ModelError):
     """The provider answered the request with an HTTP error status."""
 
     default_id = "MODEL_HTTP_ERROR"
+
+
+class ModelTimeout(ModelError):
+    """A time limit of `model_settings["timeout"]` has passed.
+
+    Attributes:
+        timeout_type: `total` (the run), `step` (a model call) or `first_chunk` (until its first content).
+        timeout_ms: The limit in milliseconds.
+    """
+
+    default_id = "MODEL_TIMEOUT"
+
+    def __init__(
+        self,
+        timeout_type: Literal["total", "step", "first_chunk"],
+        timeout_ms: float,
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> None:
+        what = {
+            "total": "The run was not over",
+            "step": f"{model} had not answered",
+            "first_chunk": f"{model} had sent nothing of its answer",
+        }[timeout_type]
+        key = f"{timeout_type}_ms"
+        message = f"{what} after {timeout_ms:g} ms, the {key!r} of model_settings['timeout']."
+        super().__init__(
+            message, provider=provider, details={"timeoutType": _TIMEOUT_NAMES[timeout_type], "timeoutMs": timeout_ms}
+        )
+        self.timeout_type: Literal["total", "step", "first_chunk"] = timeout_type
+        self.timeout_ms: float = timeout_ms
+
+
+_TIMEOUT_NAMES = {"total": "total", "step": "step", "first_chunk": "firstChunk"}

@@ -23,21 +23,24 @@ if TYPE_CHECKING:
 
     from tenuto.core.payloads import FinishReason
 
+_OPEN: frozenset[Phase] = frozenset(PHASES) - {"new", "done"}
+
 ACCEPTED: Mapping[type[r.Record], frozenset[Phase]] = {
     r.RunStarted: frozenset({"new"}),
     r.Prepared: frozenset({"starting"}),
-    r.ModelStarted: frozenset({"ready", "modelling"}),
+    r.ModelStarted: frozenset({"ready", "modelling", "retrying"}),
     r.ModelEnded: frozenset({"modelling"}),
+    r.AttemptFailed: frozenset({"modelling"}),
     r.ModelFailed: frozenset({"modelling"}),
     r.Assessed: frozenset({"calling"}),
     r.ToolStarted: frozenset({"calling"}),
     r.ToolEnded: frozenset({"calling"}),
     r.Decision: frozenset({"calling", "parked"}),
-    r.SegmentStarted: frozenset({"starting", "ready", "modelling", "calling", "parked", "judged", "closing"}),
+    r.SegmentStarted: _OPEN,
     r.StepJudged: frozenset({"calling"}),
     r.Parked: frozenset({"calling"}),
-    r.AbortRequested: frozenset({"starting", "ready", "modelling", "calling", "parked", "judged", "closing"}),
-    r.Finalised: frozenset({"starting", "ready", "modelling", "calling", "parked", "judged"}),
+    r.AbortRequested: _OPEN,
+    r.Finalised: _OPEN - {"closing"},
     r.Finished: frozenset({"closing"}),
 }
 """The phases in which each record may arrive."""
@@ -88,7 +91,7 @@ def next_commands(state: RunState) -> tuple[c.Command, ...]:
             return (c.Prepare(),)
         case "ready":
             return (c.CallModel(state.step + 1, 1),)
-        case "modelling":
+        case "modelling" | "retrying":
             return (c.CallModel(state.step, state.attempt + 1),)
         case "calling":
             return _call_commands(state)
@@ -132,7 +135,7 @@ def apply(state: RunState, record: r.AnyRecord) -> RunState:
     return replace(_applied(state, record), seq=state.seq + 1)
 
 
-def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, PLR0911 - one row per record
+def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, PLR0911, PLR0912 - one row per record
     match record:
         case r.RunStarted():
             _check(state, record, record.max_steps > 0, "without a budget")
@@ -143,6 +146,10 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             return _model_started(state, record)
         case r.ModelEnded():
             return _model_ended(state, record)
+        case r.AttemptFailed():
+            _check_current(state, record)
+            failed = state.failed if record.model in state.failed else (*state.failed, record.model)
+            return replace(_to(state, "retrying"), failed=failed)
         case r.ModelFailed():
             _check_current(state, record)
             return replace(_to(state, "judged"), reason="error")
@@ -183,7 +190,7 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
 
 
 def _model_started(state: RunState, record: r.ModelStarted) -> RunState:
-    again = state.phase == "modelling"
+    again = state.phase in {"modelling", "retrying"}
     due = (state.step, state.attempt + 1) if again else (state.step + 1, 1)
     _check(state, record, not state.aborted, "after an abort")
     _check(state, record, (record.step, record.attempt) == due, f"where step {due[0]}, attempt {due[1]} is due")
@@ -236,7 +243,7 @@ def _call(state: RunState, record: r.AnyRecord, call_id: str) -> Call:
         raise _illegal(state, record, f"for {call_id!r}, which is no call of step {state.step}") from None
 
 
-def _check_current(state: RunState, record: r.ModelEnded | r.ModelFailed) -> None:
+def _check_current(state: RunState, record: r.ModelEnded | r.AttemptFailed | r.ModelFailed) -> None:
     current = (record.step, record.attempt) == (state.step, state.attempt)
     _check(state, record, current, f"in step {state.step}, attempt {state.attempt}")
 

@@ -113,6 +113,19 @@ class ModelEnded(Record, frozen=True, tag="model-ended"):
     calls: tuple[DecidedCall, ...]
 
 
+class AttemptFailed(Record, frozen=True, tag="attempt-failed"):
+    """An attempt failed, and another model of the run's list is asked next; of what it said nothing is kept.
+
+    Attributes:
+        model: The candidate's id; it is not asked again in this run while another one is left.
+    """
+
+    step: int
+    attempt: int
+    model: str
+    error: ErrorInfo
+
+
 class ModelFailed(Record, frozen=True, tag="model-failed"):
     """A model call failed for good; what it had said is kept as partial."""
 
@@ -219,6 +232,7 @@ AnyRecord = (
     | Prepared
     | ModelStarted
     | ModelEnded
+    | AttemptFailed
     | ModelFailed
     | Assessed
     | ToolStarted

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tenuto.core.payloads import FinishReason
 
-Phase = Literal["new", "starting", "ready", "modelling", "calling", "judged", "parked", "closing", "done"]
+Phase = Literal["new", "starting", "ready", "modelling", "retrying", "calling", "judged", "parked", "closing", "done"]
 CallStatus = Literal[
     "decided", "awaiting", "approved", "declined", "intended", "resumed", "refused",
     "ok", "failed", "unknown", "suspended", "denied", "client", "aborted",
@@ -46,7 +46,8 @@ PHASES: Mapping[Phase, frozenset[Phase]] = {
     "new": frozenset({"starting"}),
     "starting": frozenset({"ready", "closing"}),
     "ready": frozenset({"modelling", "closing"}),
-    "modelling": frozenset({"modelling", "calling", "judged", "closing"}),
+    "modelling": frozenset({"modelling", "retrying", "calling", "judged", "closing"}),
+    "retrying": frozenset({"modelling", "closing"}),
     "calling": frozenset({"calling", "judged", "parked", "closing"}),
     "parked": frozenset({"calling", "closing"}),
     "judged": frozenset({"ready", "closing"}),
@@ -75,6 +76,7 @@ class RunState(Struct, frozen=True):
         calls: Of the current step only.
         reason: Why the step, or at the end the run, ended.
         aborted: An abort was recorded; no further command starts work.
+        failed: Ids of the models that failed in this run while another one was left.
         first_event: Index of the first event of the current attempt of the model call.
         recoveries: Recoveries since a model call last completed.
         seq: How many records made this state.
@@ -88,6 +90,7 @@ class RunState(Struct, frozen=True):
     calls: tuple[Call, ...] = ()
     reason: FinishReason = "other"
     aborted: bool = False
+    failed: tuple[str, ...] = ()
     first_event: int = 0
     recoveries: int = 0
     seq: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Raw, Struct
@@ -108,7 +109,7 @@ class HttpModel:
         yield [RequestStart(Raw(call.wire.body), call.wire.warnings)]
         http = await self._transport.open(call.http)
         reader = self._format.reader(Answering(self._provider, http.headers, call.wire.assembler, call.secrets))
-        feed = _feed_raw if request.include_raw else _feed
+        feed = partial(_feed_raw, call) if request.include_raw else _feed
         try:
             kind = http.headers.get("content-type", "")
             if http.status >= 300 or "json" in kind or "html" in kind:
@@ -220,22 +221,28 @@ def _feed(reader: Reader, events: list[bytes]) -> list[Part]:
     return reader.feed(events)
 
 
-def _feed_raw(reader: Reader, events: list[bytes]) -> list[Part]:
-    """Each event as the provider sent it, before the parts made of it."""
+def _feed_raw(call: _Call, reader: Reader, events: list[bytes]) -> list[Part]:
+    """Each event as the provider sent it, before the parts made of it; also the one that the reader refuses."""
+    assembler = call.wire.assembler
     parts: list[Part] = []
     for event in events:
-        parts.append(RawEvent(_decoded(event)))
-        parts += reader.feed([event])
+        assembler.parts.append(RawEvent(_decoded(event, call.secrets)))
+        try:
+            parts += reader.feed([event])
+        except ModelError:
+            assembler.parts[:0] = parts
+            raise
         if reader.finished:
             break
     return parts
 
 
-def _decoded(event: bytes) -> object:
+def _decoded(event: bytes, secrets: tuple[str, ...]) -> object:
+    text = redact(event.decode("utf-8", "replace"), secrets)
     try:
-        return msgspec.json.decode(event)
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        return event.decode("utf-8", "replace")
+        return text
 
 
 def _last(reader: Reader, splitter: SseSplitter) -> Iterator[Sequence[Part]]:

@@ -38,7 +38,7 @@ def resolve_model(config: object) -> LanguageModel:
     if isinstance(config, LanguageModel) and not isinstance(config, type):
         return config
     if isinstance(config, list | tuple):
-        raise TypeError("A list of fallback models is not built yet; pass one model.")
+        raise TypeError("A list of models stands alone: it cannot be an entry of another one.")
     raise TypeError(
         f"A model is a 'provider/model' string, a record {{'id': 'provider/model'}} or an object with provider, "
         f"model_id and stream(); got {type(config).__name__}."

@@ -18,7 +18,7 @@ from msgspec import Struct
 from tenuto.core import chunks as c
 from tenuto.core import faults
 from tenuto.core import payloads as p
-from tenuto.core.errors import RunError, StaleLease, TenutoError
+from tenuto.core.errors import ModelTimeout, RunError, StaleLease, TenutoError
 from tenuto.core.foreign import contained, message_of
 from tenuto.machine import commands as m
 from tenuto.machine.decisions import next_commands
@@ -35,7 +35,7 @@ from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.failure import error_info
-from tenuto.steps.finish import STATUS, finalise, finish, record_abort
+from tenuto.steps.finish import STATUS, finalise, finish, open_calls, record_abort
 from tenuto.steps.judge import judge_step
 from tenuto.steps.model_step import call_model
 from tenuto.steps.prepare import bind, prepare
@@ -138,10 +138,23 @@ class Driver:
         journal = await self._open()
         live.enter(self)
         self._held = self._hold(journal)
+        limit = self._limit()
         try:
             await self._whole_run(journal)
         finally:
+            if limit is not None:
+                limit.cancel()
             await self._let_go(journal)
+
+    def _limit(self) -> asyncio.TimerHandle | None:
+        """The timer of the run's time limit, which counts what this driver does: a run that waits has no timer."""
+        limit = self.run.options.model_settings.timeout.total_ms
+        return None if limit is None else self._loop.call_later(limit / 1000, self._time_out, limit)
+
+    def _time_out(self, limit: float) -> None:
+        if not self.run.aborted:
+            self.run.timed_out = ModelTimeout("total", limit)
+            self.abort(self.run.timed_out)
 
     def _hold(self, journal: Journal) -> Held | None:
         task = asyncio.current_task()
@@ -239,8 +252,13 @@ class Driver:
             self.run.abort.abort("requested")
         state = journal.state
         over = state.phase in {"closing", "done"} or _has_failed(state)
-        if self.run.aborted and not state.aborted and not over:
+        if not self.run.aborted or state.aborted or over:
+            return
+        if self.run.timed_out is None:
             await record_abort(self.run, journal)
+        else:
+            await self._fail(journal, self.run.timed_out)
+            await call_back(self.run.options.on_error, self.run.timed_out, "on_error")
 
     async def _execute(self, journal: Journal, commands: Sequence[m.Command]) -> None:
         run, alone = self.run, self._work.alone
@@ -350,7 +368,7 @@ class Driver:
 
     async def _fail(self, journal: Journal, error: TenutoError) -> None:
         """Show the error in the commit that records it: whoever takes the run up then does not fail it once more."""
-        chunks = [c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))]
+        chunks = [*open_calls(self.run, journal), c.Error(self.run.run_id, "AGENT", p.ErrorPayload(error_info(error)))]
         if _has_failed(journal.state):
             chunks = []  # its model call had failed, and readers know
         else:

@@ -43,12 +43,13 @@ async def finalise(run: Run, log: RunLog, command: Finalise) -> None:
         log.note(record)
         faults.hit("run.after_finalise")
         return
-    await log.commit(record, chunks=[*_open_calls(run, log), c.Abort(run.run_id, "AGENT", p.AbortPayload())])
+    await log.commit(record, chunks=[*open_calls(run, log), c.Abort(run.run_id, "AGENT", p.AbortPayload())])
     faults.hit("run.after_finalise")
     await call_back(run.options.on_abort, AbortEvent(completed, text), "on_abort")
 
 
-def _open_calls(run: Run, log: RunLog) -> list[c.AnyChunk]:
+def open_calls(run: Run, log: RunLog) -> list[c.AnyChunk]:
+    """What tells viewers that the calls which are open get no answer any more."""
     draft = run.draft
     if draft is None:
         return []

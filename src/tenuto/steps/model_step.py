@@ -1,13 +1,16 @@
-"""Executes `CallModel`: one model call, streamed into the log as it comes.
+"""Executes `CallModel`: one attempt of a model call, streamed into the log as it comes.
 
-Invariant: the call has exactly one outcome in the journal: ended, failed, or cut short by an abort. What the model
-said before a failure is kept as partial, never as an answer.
+Invariant: the attempt has exactly one outcome in the journal: ended, failed (for good, or for this model of the list),
+or cut short by an abort. What the model said before a failure is kept as partial, never as an answer. A retry is no new
+attempt: it is made only while viewers have seen nothing of an answer, and the journal knows nothing of it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import aclosing
+from itertools import count
 from typing import TYPE_CHECKING, cast
 
 from tenuto.core import chunks as c
@@ -15,12 +18,15 @@ from tenuto.core import faults
 from tenuto.core import payloads as p
 from tenuto.core.errors import ModelError, StoreError, TenutoError
 from tenuto.core.foreign import contained, message_of
-from tenuto.machine.records import DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
+from tenuto.machine.records import AttemptFailed, DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
 from tenuto.models.catalogue import heed, info_of, priced
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
 from tenuto.steps.callbacks import call_back
+from tenuto.steps.candidates import current, following, name_tried
+from tenuto.steps.deadlines import Deadlines
 from tenuto.steps.failure import error_info
 from tenuto.steps.judge import step_finish
+from tenuto.steps.retries import retries_of, seconds_until_retry
 from tenuto.steps.run import Run, StepDraft
 from tenuto.steps.turn import TurnBuilder
 
@@ -28,8 +34,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from tenuto.machine.commands import CallModel
-    from tenuto.models.ports import ModelSettings, Part
+    from tenuto.models.ports import Part
     from tenuto.steps.ports import RunLog
+
+_log = logging.getLogger("tenuto")
+
+_NO_ANSWER = frozenset({c.Raw, c.ResponseMetadata})
+"""Chunks that may come again when the call is made again: they describe a request, not the answer."""
+
+_CONTENT = frozenset(
+    {c.TextDelta, c.ReasoningDelta, c.ToolInputStart, c.ToolInputDelta, c.ToolCall, c.ToolResult, c.Object, c.File}
+    | {c.Source, c.ReasoningSignature, c.RedactedReasoning, c.ReasoningFile, c.Custom}
+)
+"""The first of these ends the wait for the first content."""
 
 
 async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
@@ -37,63 +54,97 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
 
     Cancelled, it keeps the partial turn as the run's draft; because the run was aborted, it then returns.
     """
-    builder = TurnBuilder(run.run_id)
-    call = _Call(run, log, command, builder)
+    call = _Call(run, log, command)
     try:
         with contained():
             await call.stream()
     except asyncio.CancelledError:
-        call.cut_short()
+        await call.stopped()
         if not run.aborted:
             raise
     except StoreError:
         raise  # the log's, not the model's: nothing more can be written about this call
     except Exception as error:  # noqa: BLE001 - a model is somebody else's code; its failure ends the run, not the loop
         if run.aborted:  # it saw the abort before we did, or failed beside it
-            call.cut_short()
+            await call.stopped()
         else:
-            await call.fail(error if isinstance(error, ModelError) else _wrapped(error))
+            await call.failed(error if isinstance(error, ModelError) else _wrapped(error))
 
 
 class _Call:
-    """One model call under way."""
+    """One attempt: one model asked, again as long as nothing of an answer was shown and its retries last."""
 
-    def __init__(self, run: Run, log: RunLog, command: CallModel, builder: TurnBuilder) -> None:
+    def __init__(self, run: Run, log: RunLog, command: CallModel) -> None:
         self._run = run
         self._log = log
         self._command = command
-        self._builder = builder
-        self._started = False
-        self._info = info_of(run.model)
-        self._settings, self._left_out = heed(run.options.model_settings, self._info)
+        self._builder = TurnBuilder(run.run_id)
+        self._candidate = current(run.candidates, log.state.failed)
+        self._given = self._candidate.settings_of(run.options.model_settings)
+        self._info = info_of(self._candidate.model)
+        self._settings, self._left_out = heed(self._given.sent, self._info)
+        self._deadlines = Deadlines(run, self._given.timeout)
+        self._started = self._shown = self._answered = False
+        run.model = self._candidate.model
 
     async def stream(self) -> None:
-        model = self._run.model
-        assert model is not None  # noqa: S101 - Prepare has run
-        request = _request(self._run, self._settings)
-        batches = cast("AsyncGenerator[Sequence[Part], None]", model.stream(request))
-        async with aclosing(batches):
-            while (batch := await self._next(batches)) is not None:
-                await self._take(batch)
-                if self._run.aborted and self._builder.finish is None:
-                    self.cut_short()
+        retries = retries_of(self._candidate.max_retries, self._run.definition.max_retries, self._given.max_retries)
+        try:
+            for tries in count(1):
+                try:
+                    await self._ask()
+                except ModelError as error:
+                    wait = None if tries > retries or self._shown else seconds_until_retry(tries, error)
+                    if wait is None or self._run.aborted:
+                        raise
+                    await self._wait(wait, error, f"retry {tries} of {retries}")
+                else:
                     return
+        finally:
+            self._deadlines.close()
+
+    async def _wait(self, seconds: float, error: ModelError, which: str) -> None:
+        run = self._run
+        _log.warning("Run %s: %s; %s in %g s.", run.run_id, error, which, seconds)
+        faults.hit("model.before_retry")
+        self._deadlines.check()
+        await self._deadlines.within(run.clock.sleep(seconds))
+        self._builder = TurnBuilder(run.run_id)
+
+    async def _ask(self) -> None:
+        model, deadlines = self._candidate.model, self._deadlines
+        deadlines.check()
+        deadlines.asked()
+        batches = cast("AsyncGenerator[Sequence[Part], None]", model.stream(self._request()))
+        async with aclosing(batches):
+            while (batch := await deadlines.within(anext(batches, None))) is not None:
+                await self._take(batch)
+                if self._builder.finish is None:
+                    deadlines.check()
+                    if self._run.aborted:
+                        await self.stopped()
+                        return
         if self._builder.finish is None:
             message = "The model's stream ended without its end marker; what came before is incomplete."
             raise ModelError(message, id="MODEL_STREAM_CUT", provider=model.provider, retryable=True)
 
-    async def _next(self, batches: AsyncGenerator[Sequence[Part], None]) -> Sequence[Part] | None:
-        """Wait for the model: the only wait of the call that an abort may cut short. The log is never interrupted."""
+    def _request(self) -> ModelRequest:
         run = self._run
-        run.listening = True
-        try:
-            return await anext(batches, None)
-        finally:
-            run.listening = False
+        return ModelRequest(
+            prompt=run.prompt,
+            tools=run.specs,
+            tool_choice=run.options.tool_choice,
+            settings=self._settings,
+            provider_options=self._candidate.options_of(run.options.provider_options),
+            include_raw=run.options.include_raw_chunks,
+            abort=run.abort.signal,
+        )
 
     async def _take(self, batch: Sequence[Part]) -> None:
         builder = self._builder
         chunks, deltas = builder.take(batch)
+        if chunks and not self._answered:
+            self._look_at(chunks)
         if not self._started:
             await self._begin(chunks if builder.finish is None else [])
             if builder.finish is None:
@@ -101,23 +152,40 @@ class _Call:
         if builder.finish is not None:
             await self._end(builder.finish, chunks)
         elif chunks:
+            self._run.announced = None
             await self._log.stream(chunks, deltas=deltas)
             faults.hit("model.mid_stream")
+
+    def _look_at(self, chunks: Sequence[c.AnyChunk]) -> None:
+        """See whether the answer has begun: from then on it cannot be asked for again without saying so."""
+        if any(type(chunk) not in _NO_ANSWER for chunk in chunks):
+            self._shown = True
+        if any(type(chunk) in _CONTENT for chunk in chunks):
+            self._answered = True
+            self._deadlines.answered()
 
     async def _begin(self, chunks: Sequence[c.AnyChunk]) -> None:
         run, command = self._run, self._command
         self._started = True
         start = self._builder.start or RequestStart(None)
         run.sent = start.body
+        first, frame = self._log.state.first_event, []
+        if command.attempt == 1 or run.announced != self._warnings:
+            frame = self._frame()
+            first = self._log.next_event + len(frame) - 1
+        run.announced = None if chunks else self._warnings
+        faults.hit("model.before_call")
+        await self._log.commit(ModelStarted(command.step, command.attempt, first), chunks=[*frame, *chunks])
+
+    def _frame(self) -> list[c.AnyChunk]:
+        """What opens the attempt for viewers. Where the one before it showed the same and no more, that still holds."""
+        run, command = self._run, self._command
         payload = p.StepStartPayload(run.message_id, {}, self._warnings, started_at=int(run.clock.now() * 1000))
         step_start = c.StepStart(run.run_id, "AGENT", payload)
-        again: list[c.AnyChunk] = []
-        if command.attempt > 1:
-            forget = p.AttemptRestartedPayload(command.step, command.attempt, self._log.state.first_event)
-            again = [c.AttemptRestarted(run.run_id, "AGENT", forget)]
-        record = ModelStarted(command.step, command.attempt, self._log.next_event + len(again))
-        faults.hit("model.before_call")
-        await self._log.commit(record, chunks=[*again, step_start, *chunks])
+        if command.attempt == 1:
+            return [step_start]
+        forget = p.AttemptRestartedPayload(command.step, command.attempt, self._log.state.first_event)
+        return [c.AttemptRestarted(run.run_id, "AGENT", forget), step_start]
 
     async def _end(self, finish: Finish, chunks: Sequence[c.AnyChunk]) -> None:
         builder = self._builder
@@ -156,12 +224,29 @@ class _Call:
             tuple(builder.files),
         )
 
-    def cut_short(self) -> None:
-        """Keep what was said before the abort."""
-        self._run.draft = StepDraft(self._said("aborted"))
+    async def stopped(self) -> None:
+        """Keep what was said before the run was stopped; if its time was over, that is the call's failure."""
+        if self._run.timed_out is not None:
+            await self._fail(self._run.timed_out)
+        else:
+            self._run.draft = StepDraft(self._said("aborted"))
 
-    async def fail(self, error: ModelError) -> None:
-        """Log the failure: `error`, then the end of the step."""
+    async def failed(self, error: ModelError) -> None:
+        """Log the failure; another model of the list, if one is left, is asked next."""
+        run, log, mine = self._run, self._log, self._candidate
+        other = following(run.candidates, log.state.failed, mine)
+        if other is None:
+            name_tried(error, log.state.failed, mine)
+            await self._fail(error)
+            return
+        _log.warning("Run %s: %s failed (%s); %s is asked instead.", run.run_id, mine.id, error, other.id)
+        if not self._started:
+            await self._begin([])
+        log.note(AttemptFailed(self._command.step, self._command.attempt, mine.id, error_info(error)))
+        faults.hit("model.before_fallback")
+
+    async def _fail(self, error: ModelError) -> None:
+        """Log that the step has failed: `error`, then its end."""
         run, command = self._run, self._command
         if not self._started:
             await self._begin([])
@@ -172,18 +257,6 @@ class _Call:
         record = ModelFailed(command.step, command.attempt, said, info)
         await self._log.commit(record, chunks=[c.Error(run.run_id, "AGENT", p.ErrorPayload(info)), ended])
         await call_back(run.options.on_error, error, "on_error")
-
-
-def _request(run: Run, settings: ModelSettings) -> ModelRequest:
-    options = run.options
-    return ModelRequest(
-        prompt=run.prompt,
-        tools=run.specs,
-        tool_choice=options.tool_choice,
-        settings=settings,
-        provider_options=options.provider_options,
-        abort=run.abort.signal,
-    )
 
 
 def _reason(finish: Finish, *, called: bool) -> p.FinishReason:

@@ -14,13 +14,13 @@ from tenuto.core.foreign import contained
 from tenuto.machine.records import Prepared
 from tenuto.messages.input import MessageReader, system_turns
 from tenuto.messages.turns import SystemTurn
-from tenuto.models.resolve import resolve_model
 from tenuto.steps.callbacks import resolve
+from tenuto.steps.candidates import find_candidates, is_static
 from tenuto.steps.run import UNSET
 from tenuto.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from tenuto.models.ports import LanguageModel
+    from tenuto.steps.candidates import Candidate
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
 
@@ -40,27 +40,28 @@ async def prepare(run: Run, log: RunLog) -> None:
 
 async def bind(run: Run) -> None:
     """Resolve model, tools and dependencies: the live objects, built again in each process that drives the run."""
-    run.model = await _model(run)
+    run.candidates = await _candidates(run)
+    run.model = run.candidates[0].model
     run.toolbox = _toolbox(await _resolved(run.definition.tools, run.request_context))
     run.specs = _active(run)
     await _bind_deps(run)
 
 
-async def _model(run: Run) -> LanguageModel:
+async def _candidates(run: Run) -> tuple[Candidate, ...]:
     definition, given = run.definition, run.options.model
+    owner = f"Agent {definition.id!r}"
     if given is not None:
-        return resolve_model(await _resolved(given, run.request_context))
+        return await find_candidates(given, run.request_context, owner)
     known = definition.resolved.get("model")
     if known is None:
-        found = await _resolved(definition.model, run.request_context)
-        known = resolve_model(found)
-        if found is definition.model:
+        known = await find_candidates(definition.model, run.request_context, owner)
+        if is_static(definition.model):
             definition.resolved["model"] = known
     return known
 
 
 async def _resolved(value: Any, context: object) -> Any:
-    return value if not callable(value) or hasattr(value, "stream") else await resolve(value, context)
+    return value if not callable(value) else await resolve(value, context)
 
 
 def _toolbox(given: Any) -> Toolbox:

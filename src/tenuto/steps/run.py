@@ -16,15 +16,17 @@ from msgspec import Struct, field
 from tenuto.core.abort import AbortController
 from tenuto.core.chunks import ToolResult
 from tenuto.core.clock import Clock
-from tenuto.core.errors import TenutoError
+from tenuto.core.errors import ModelTimeout, TenutoError
 from tenuto.core.ids import IdSource
-from tenuto.core.payloads import Usage
+from tenuto.core.payloads import Json, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.machine.records import Said
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.stored import Message, MessagePart
 from tenuto.messages.turns import Prompt, ProviderOptions, Turn
-from tenuto.models.ports import LanguageModel, ModelSettings, ToolChoice, ToolSpec
+from tenuto.models.ports import LanguageModel, ToolChoice, ToolSpec
+from tenuto.models.settings import CallSettings
+from tenuto.steps.candidates import Candidate
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.store.ports import PendingCall
 from tenuto.tools.approval import ApprovalPolicy
@@ -55,8 +57,9 @@ class Definition(Struct, frozen=True):
     request_context_schema: Any = None
     abort_grace: float = 5.0
     require_tool_approval: ApprovalPolicy = False
-    resolved: dict[str, LanguageModel] = field(default_factory=dict[str, LanguageModel])
-    """The model, once a run has resolved it; empty for a dynamic one."""
+    max_retries: int | None = None
+    resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, tuple[Candidate, ...]])
+    """The models, once a run has resolved them; empty for dynamic ones."""
 
     def __repr__(self) -> str:
         """The id alone: a model record may hold a key, and dependencies anything."""
@@ -75,8 +78,9 @@ class Options(Struct, frozen=True):
     active_tools: tuple[str, ...] | None = None
     tool_call_concurrency: int = 10
     model: Any = None
-    model_settings: ModelSettings = ModelSettings()
+    model_settings: CallSettings = CallSettings()
     provider_options: ProviderOptions | None = None
+    include_raw_chunks: bool = False
     on_chunk: Callback | None = None
     on_step_finish: Callback | None = None
     on_finish: Callback | None = None
@@ -126,6 +130,10 @@ class Run(Struct, eq=False):
             form.
         fragile: What of them another process will not have, or have in a stricter form.
         degraded: What of them this process does not have.
+        candidates: The models in the order in which they are asked; `model` is the one in use.
+        announced: The warnings of a `step-start` that viewers have seen nothing behind, while one stands so.
+        listening: It waits for somebody else's code, and may be interrupted.
+        timed_out: Its time was over; it was stopped, as by an abort, and fails with this.
     """
 
     run_id: str
@@ -144,6 +152,7 @@ class Run(Struct, eq=False):
     call_deps: Any = UNSET
     deps: Any = UNSET
     values: Any = None
+    candidates: tuple[Candidate, ...] = ()
     model: LanguageModel | None = None
     toolbox: Toolbox = field(default_factory=Toolbox)
     specs: tuple[ToolSpec, ...] = ()
@@ -153,6 +162,7 @@ class Run(Struct, eq=False):
     input_turns: tuple[Turn, ...] = ()
 
     sent: Any = None
+    announced: tuple[Json, ...] | None = None
     listening: bool = False
     draft: StepDraft | None = None
     steps: list[StepResult] = field(default_factory=list[StepResult])
@@ -164,6 +174,7 @@ class Run(Struct, eq=False):
     durable: bool = False
     usage: Usage = Usage()
     error: TenutoError | None = None
+    timed_out: ModelTimeout | None = None
     ended_at: float | None = None
 
     def __repr__(self) -> str:

@@ -90,6 +90,9 @@ class TurnBuilder:
                 self._reasoning(part)
                 chunks.append(c.ReasoningDelta(run_id, "AGENT", part))
                 deltas += 1
+            elif type(part) is RawEvent:
+                chunks.append(c.Raw(run_id, "AGENT", part.value))
+                deltas += 1
             elif (chunk := self._solid(part)) is not None:
                 chunks.append(chunk)
         return chunks, deltas
@@ -177,9 +180,6 @@ class TurnBuilder:
         self._content.append(FilePart(part.mime_type, url, data, part.filename, part.provider_metadata))
         return c.File(self._run_id, "AGENT", part)
 
-    def _raw(self, part: RawEvent) -> c.AnyChunk:
-        return c.Raw(self._run_id, "AGENT", part.value)
-
     def _result(self, part: p.ToolResultPayload) -> c.AnyChunk:
         """A tool that the provider ran itself; the loop runs the others."""
         if not part.provider_executed:
@@ -232,7 +232,6 @@ class TurnBuilder:
         p.ToolInputEndPayload: _input_end,
         p.ToolCallPayload: _call,
         p.ToolResultPayload: _result,
-        RawEvent: _raw,
     }
     """What becomes of each part that is no delta; one table for all calls."""
 

@@ -101,6 +101,8 @@ class _Story:
                 self._add("model", f"{_name(record)}: no answer yet", at=self._known.asked_at.get(seq))
             case r.ModelEnded():
                 self._answered(record.said)
+            case r.AttemptFailed():
+                self._close(f"{record.model} failed ({record.error.message}); another model is asked")
             case r.ModelFailed():
                 self._close(f"failed: {record.error.message}")
                 self._said(record.said)
