@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tenuto import AbortController, Agent
 from tenuto.core.chunks import AnyChunk
+from tenuto.core.clock import SystemClock
 from tenuto.errors import ModelError, TenutoError
 from tenuto.runs.result import Result
 from tenuto.runs.supervisor import Supervisor
@@ -110,3 +112,21 @@ async def all_ended() -> None:
     """Wait until no run of this loop is driven any more."""
     while tasks := list(Supervisor.current()._tasks):
         await asyncio.wait(tasks)
+
+
+class Hasty(SystemClock):
+    """A clock that does not wait, but writes down for how long it was asked to."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(0)
+
+
+def hasty(agent: Agent[Any, Any]) -> tuple[Agent[Any, Any], list[float]]:
+    """A copy of `agent` that waits for nothing before a retry, and the list of its waits."""
+    clock, copy = Hasty(), agent.replace()
+    object.__setattr__(copy, "_base", replace(copy._base, clock=clock))
+    return copy, clock.waits

@@ -6,9 +6,9 @@ import pytest
 
 from tenuto import tool
 from tenuto.errors import ModelError
-from tenuto.testing import Bytes, Call, FakeProvider, Reply, Usage, chat_chunk
+from tenuto.testing import Bytes, Call, FakeProvider, HTTPError, Reply, Usage, chat_chunk
 from tenuto.testing import Raw as Exactly
-from tests.agent.kit import agent_on, both, calls, merged, piece, raw, run, says, sent
+from tests.agent.kit import agent_on, both, calls, hasty, merged, piece, raw, run, says, sent
 
 TEXT = "né 漢 🙂"
 
@@ -162,6 +162,41 @@ async def test_a16_an_error_event_keeps_what_the_provider_said(verb, event, stat
     assert (error.type, error.code) == (event["error"]["type"], event["error"].get("code"))
     assert (error.status, error.retryable) == (status, retryable)
     assert (shown.type, shown.code, shown.status, shown.retryable) == (error.type, error.code, status, retryable)
+
+
+@both
+async def test_a16_an_early_error_event_is_asked_again_where_that_may_help(verb):
+    overloaded = {"error": {"message": "busy", "type": "overloaded_error"}}
+    async with FakeProvider([Exactly(events=[overloaded]), Reply("fine")]) as provider:
+        agent, waits = hasty(agent_on(provider, max_retries=1))
+        ran = await run(verb, agent)
+        assert len(provider.requests) == 2
+    assert (ran.result.text, waits) == ("fine", [1.0])
+    async with FakeProvider([Exactly(events=[TOO_LONG])]) as provider:
+        ran = await run(verb, agent_on(provider, max_retries=1))
+        assert len(provider.requests) == 1
+    assert ran.error.code == "context_length_exceeded"
+
+
+@both
+@pytest.mark.parametrize(
+    ("headers", "waits"),
+    [
+        ({"retry-after": "2"}, [2.0]),
+        ({"retry-after": "2", "retry-after-ms": "1500"}, [1.5]),
+        ({"retry-after-ms": "200"}, [1.0]),
+        ({"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT", "date": "Fri, 31 Dec 1999 23:59:49 GMT"}, [10.0]),
+        ({"retry-after": "86400"}, []),
+    ],
+    ids=str,
+)
+async def test_a27_the_provider_is_never_asked_sooner_than_it_said(verb, headers, waits):
+    async with FakeProvider([HTTPError(429, headers=headers), *[Reply("fine")] * len(waits)]) as provider:
+        agent, waited = hasty(agent_on(provider, max_retries=1))
+        ran = await run(verb, agent)
+        assert len(provider.requests) == 1 + len(waits)
+    assert waited == waits
+    assert (ran.error is None) is bool(waits)
 
 
 @both

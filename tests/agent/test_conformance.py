@@ -8,8 +8,10 @@ import pytest
 
 from tenuto import AbortController, Agent, ToolContext, step_count_is, tool
 from tenuto.store import InMemoryStore
-from tenuto.testing import Call, FakeProvider, Gate, Reply, ScriptedModel, Usage
-from tests.agent.kit import agent_on, all_ended, answers, both, merged, run, sent
+from tenuto.testing import Call, FakeProvider, Gate, HTTPError, Raw, Reply, ScriptedModel, Usage, chat_chunk
+from tests.agent.kit import agent_on, all_ended, answers, both, merged, run, says, sent
+
+OVERLOADED = {"error": {"message": "busy", "type": "overloaded_error"}}
 
 
 @tool(effects="none")
@@ -172,6 +174,32 @@ async def test_conformance_09_abort_during_a_tool(verb):
     assert ran.result.tool_results == ()
     assert ran.types[-2:] == ["abort", "finish"]
     assert ran.chunks[-1].payload.step_result.reason == "abort"
+
+
+@both
+@pytest.mark.parametrize(
+    "failure", [HTTPError(503), Raw(events=[chat_chunk(says("Wel")), OVERLOADED])], ids=["raises", "in band"]
+)
+async def test_conformance_10_the_fallback_answers(verb, failure):
+    async with FakeProvider([failure]) as first, FakeProvider([Reply("Hello.")]) as second:
+        models = [
+            {"model": {"id": f"test/{place}", "url": each.base_url}} for place, each in enumerate((first, second))
+        ]
+        ran = await run(verb, Agent(id="agent", model=models))
+    assert (ran.result.text, ran.error, ran.result.finish_reason) == ("Hello.", None, "stop")
+    assert [step.model for step in ran.result.steps] == ["test/1"]
+    assert [(message.role, message.text) for message in ran.result.messages] == [
+        ("user", "hi"),
+        ("assistant", "Hello."),
+    ]
+    restarts = [chunk.payload.discard_from for chunk in ran.of("attempt-restarted")]
+    assert restarts == ([] if isinstance(failure, HTTPError) else [ran.types.index("step-start")])
+    kept = [
+        chunk
+        for place, chunk in enumerate(ran.chunks)
+        if not restarts or not 1 <= place < ran.types.index("attempt-restarted")
+    ]
+    assert "".join(chunk.payload.text for chunk in kept if chunk.type == "text-delta") == "Hello."
 
 
 async def test_conformance_15_readers_of_one_stream():

@@ -42,7 +42,7 @@ class Deadlines:
         self._first = self._timer("first_chunk", self._limits.first_chunk_ms)
 
     def answered(self) -> None:
-        """The first content is there."""
+        """The first content is there, or this try is over."""
         if self._first is not None:
             self._first.cancel()
             self._first = None

@@ -107,6 +107,7 @@ class _Call:
         run = self._run
         _log.warning("Run %s: %s; %s in %g s.", run.run_id, error, which, seconds)
         faults.hit("model.before_retry")
+        self._deadlines.answered()
         self._deadlines.check()
         await self._deadlines.within(run.clock.sleep(seconds))
         self._builder = TurnBuilder(run.run_id)
