@@ -35,6 +35,7 @@ from tenuto.durable import DurableAgent
 from tenuto.models.sessions import close_session
 from tenuto.runs import journal, observe, recovery
 from tenuto.runs.output import RunOutput
+from tenuto.steps import retries
 from tenuto.store import SQLiteStore
 from tests.proof import mutants, scenarios
 from tests.proof.scenarios import SCENARIOS, Place, append, prompt_of
@@ -266,6 +267,7 @@ def _main(order: Mapping[str, Any]) -> None:
     Place.effects = child.dir / "effects.jsonl"
     Place.held = child.dir / "held"
     journal.FLUSH_SECONDS = order.get("flush", 0.0)  # each delta is stored as it comes: a death finds some stored
+    retries.FIRST_WAIT = 0.001
     os.environ.update(order.get("env") or {})
     mutants.apply()
     faults.install(child.hit)

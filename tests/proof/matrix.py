@@ -58,6 +58,29 @@ TEXT: Mapping[str, Cell] = {
     "S38-FP13": Cell(scenario="text", kills=[Kill("run.after_terminal")], requests={1: 1}),
 }
 
+FAILED = "model.before_fallback"
+
+ATTEMPTS: Mapping[str, Cell] = {
+    "retry": Cell(scenario="busy", kills=[Kill("model.before_retry")], requests={1: 1}),
+    "retried": Cell(scenario="busy", kills=[Kill("model.after_commit")], requests={1: 1}),
+    "fallback": Cell(scenario="gone", kills=[Kill(FAILED)], requests={1: 1}),
+    "fallback-twice": Cell(scenario="gone", kills=[Kill(FAILED), Kill(FAILED)], requests={1: 1}),
+    "fallback-in-commit": Cell(scenario="gone", kills=[in_commit(FAILED)], requests={1: 1}),
+    "fallback-unpublished": Cell(scenario="gone", kills=[unpublished(FAILED)], requests={1: 1}),
+    "fallback-nobody-told": Cell(scenario="gone", kills=[committed(FAILED)], requests={1: 1}),
+    "fallback-committed": Cell(scenario="gone", kills=[Kill("model.after_commit")], requests={1: 1}),
+    "partial": Cell(scenario="cut", kills=[Kill(FAILED)], requests={1: 1}),
+    "partial-in-commit": Cell(scenario="cut", kills=[in_commit(FAILED)], requests={1: 1}),
+    "partial-unpublished": Cell(scenario="cut", kills=[unpublished(FAILED)], requests={1: 1}),
+    "partial-then-mid-stream": Cell(scenario="cut", kills=[Kill("model.mid_stream", 9, after=FAILED)], requests={1: 2}),
+    "partial-then-both": Cell(
+        scenario="cut", kills=[Kill(FAILED), Kill("model.mid_stream", 9, after=FAILED)], requests={1: 2}
+    ),
+    "fallback-stays": Cell(
+        scenario="gone-tools", kills=[Kill("tool.after_result")], effects={"a": 1, "b": 1}, requests={1: 1, 2: 1, 3: 1}
+    ),
+}
+
 ASKED_ONCE = {1: 1, 2: 1}
 
 TOOLS: Mapping[str, Cell] = {
@@ -226,6 +249,12 @@ RECOVERY: Mapping[str, Cell] = {
 
 MATRIX: Mapping[str, Cell] = {
     f"{group}:{name}": cell
-    for group, cells in (("text", TEXT), ("tool", TOOLS), ("decision", DECISIONS), ("recovery", RECOVERY))
+    for group, cells in (
+        ("text", TEXT),
+        ("attempt", ATTEMPTS),
+        ("tool", TOOLS),
+        ("decision", DECISIONS),
+        ("recovery", RECOVERY),
+    )
     for name, cell in cells.items()
 }

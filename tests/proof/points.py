@@ -14,6 +14,8 @@ POINTS = {
     "run.after_claim": "before the first record: nothing is stored but the row",
     "model.before_call": "FP2: the input is stored, the model has not been asked",
     "model.mid_stream": "FP3",
+    "model.before_retry": "the model could not be opened; nothing of that is stored",
+    "model.before_fallback": "a model of the list has failed, the next one has not been asked",
     "model.after_commit": "FP4",
     "tool.after_intent": "FP5",
     "tool.after_effect": "FP6",

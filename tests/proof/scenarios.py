@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
 from tenuto import Agent, ToolContext, tool
 from tenuto.core import faults
-from tenuto.testing import Call, Reply
+from tenuto.testing import AnyReply, Call, HTTPError, Reply
 from tenuto.tools import Applied, NotApplied, ToolFailed
 
 # -- effects ---------------------------------------------------------------------------------------------------------
@@ -263,6 +263,8 @@ class Scenario(Struct, frozen=True):
         text: The answer; each character is a delta.
         decisions: By tool: what its pending call is answered with, in turn.
         approve_all: The run asks for approval of each call.
+        fails: What becomes of the first request: `busy` is refused once, `gone` by the first model always, `cut` breaks
+            off in the middle of the first model's answer.
         lockstep: The answer's deltas go out one by one, each when the one before it is in the log; for runs that are
             stopped in the middle.
     """
@@ -272,6 +274,7 @@ class Scenario(Struct, frozen=True):
     text: str = "All done."
     decisions: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     approve_all: bool = False
+    fails: Literal["busy", "gone", "cut"] | None = None
     lockstep: bool = False
 
     @property
@@ -299,6 +302,10 @@ SCENARIOS = {
     each.name: each
     for each in (
         Scenario("text", text=LETTERS, lockstep=True),
+        Scenario("busy", text=LETTERS, fails="busy"),
+        Scenario("gone", text=LETTERS, fails="gone"),
+        Scenario("cut", text=LETTERS, fails="cut", lockstep=True),
+        Scenario("gone-tools", ((("pay", "a"),), (("put", "b"),)), fails="gone"),
         Scenario("none", ((("look", "a"),),)),
         Scenario("idempotent", ((("put", "a"),),)),
         Scenario("once", ((("pay", "a"),),)),
@@ -372,9 +379,23 @@ def reply_of(scenario: Scenario, step: int) -> Reply:
     return Reply("Wait. ", calls=calls)
 
 
+def failure_of(scenario: Scenario, model: str, before: int) -> AnyReply | None:
+    """What this model answers instead of its reply; `before` requests of the run were refused so far."""
+    match scenario.fails:
+        case "busy" if not before:
+            return HTTPError(503)
+        case "gone" if model == "scripted":
+            return HTTPError(400)
+        case "cut" if model == "scripted":
+            return Reply(scenario.text[:12], chunk_size=1, drop_after=8)
+        case _:
+            return None
+
+
 def agent_of(url: str) -> Agent[Any]:
     """The agent of every process."""
-    return Agent(id="clerk", name="Clerk", model={"id": "openai/scripted", "url": url}, tools=TOOLS, abort_grace=0.2)
+    models = [{"id": "openai/scripted", "url": url}, {"id": "openai/spare", "url": url}]
+    return Agent(id="clerk", name="Clerk", model=models, max_retries=1, tools=TOOLS, abort_grace=0.2)
 
 
 _warm = threading.Lock()

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from tenuto.testing import AnyReply, FakeProvider, Gate
 from tests.proof.child import GO
 from tests.proof.mutants import VARIABLE
-from tests.proof.scenarios import SCENARIOS, asked, lines, reply_of
+from tests.proof.scenarios import SCENARIOS, asked, failure_of, lines, reply_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 30.0
@@ -130,6 +130,7 @@ class Stage:
         self._lock = threading.Lock()
         self._count = 0
         self._steps: dict[str, Lockstep] = {}
+        self._refused: dict[str, int] = defaultdict(int)
         self.requests: dict[str, list[tuple[int, int, Mapping[str, Any]]]] = defaultdict(list)
         self.provider = FakeProvider(self._answer, keep_requests=False)
 
@@ -202,6 +203,10 @@ class Stage:
 
     def _answer(self, request: Any) -> AnyReply:
         name, tag, step = asked(request.body)
+        failure = failure_of(SCENARIOS[name], request.body["model"], self._refused[tag])
+        if failure is not None:
+            self._refused[tag] += 1
+            return failure
         self.requests[tag].append((step, time.monotonic_ns(), request.body))
         reply = reply_of(SCENARIOS[name], step)
         if not SCENARIOS[name].lockstep:

@@ -258,7 +258,7 @@ class Driver:
             await record_abort(self.run, journal)
         else:
             await self._fail(journal, self.run.timed_out)
-            await call_back(self.run.options.on_error, self.run.timed_out, "on_error")
+            await self._call_back(self.run.options.on_error, self.run.timed_out, "on_error")
 
     async def _execute(self, journal: Journal, commands: Sequence[m.Command]) -> None:
         run, alone = self.run, self._work.alone

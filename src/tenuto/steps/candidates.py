@@ -132,11 +132,14 @@ def name_of_model(model: LanguageModel) -> str:
     return f"{model.provider}/{model.model_id}"
 
 
-def _entry(given: Any) -> dict[str, Any]:
-    """The entry under our keys; a model in any other form is an entry of its own."""
-    if not isinstance(given, Mapping) or "model" not in given:
-        return {"model": given}
-    entry = renamed(cast("Mapping[str, Any]", given), _KEYS, "key of a fallback model")
+def read_entry(given: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry under our keys, its settings too.
+
+    Raises:
+        TypeError: A key or a value that does not belong there.
+        ValueError: A number out of range.
+    """
+    entry = renamed(given, _KEYS, "key of a fallback model")
     check_retries(entry.get("max_retries"))
     if not isinstance(entry.get("id"), str | None):
         message = f"'id' of a fallback model is text, not {entry['id']!r}."
@@ -144,7 +147,15 @@ def _entry(given: Any) -> dict[str, Any]:
     for key in ("model_settings", "provider_options", "headers"):
         if entry.get(key) is not None and not _is_function(entry[key]):
             _read(key, entry[key])
+    if isinstance(entry.get("model_settings"), Mapping):
+        entry["model_settings"] = renamed_settings(entry["model_settings"])
     return entry
+
+
+def _entry(given: Any) -> dict[str, Any]:
+    """A model in any other form is an entry of its own."""
+    named = isinstance(given, Mapping) and "model" in given
+    return read_entry(cast("Mapping[str, Any]", given)) if named else {"model": given}
 
 
 def _enabled(entry: Mapping[str, Any]) -> bool:

@@ -31,6 +31,7 @@ class Deadlines:
         self._run = run
         self._limits = limits
         self._task = asyncio.current_task()
+        self._before = 0 if self._task is None else self._task.cancelling()
         self._passed: ModelTimeout | None = None
         self._interrupted = False
         self._step: asyncio.TimerHandle | None = self._timer("step", limits.step_ms)
@@ -88,7 +89,7 @@ class Deadlines:
         if not self._interrupted or self._passed is None or self._task is None:
             return
         self._interrupted = False
-        if self._task.uncancel() == 0 and not self._run.aborted:
+        if self._task.uncancel() <= self._before and not self._run.aborted:
             raise self._passed from None
 
     def _timer(self, kind: Literal["step", "first_chunk"], limit: float | None) -> asyncio.TimerHandle | None:
