@@ -62,7 +62,7 @@ def test_records(record):
         ({"id": "a/b", "headers": {"x": 1}}, "text to text"),
         ({"id": "a/b", "headers": "x"}, "text to text"),
         ({"id": "a/b", "api": "soap"}, "'chat' or 'responses'"),
-        (["openai/a"], "not built yet"),
+        (["openai/a"], "stands alone"),
         (3, "got int"),
         (None, "got NoneType"),
         (HttpModel, "got type"),
