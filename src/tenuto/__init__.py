@@ -11,7 +11,7 @@ from tenuto.core.errors import TenutoError
 from tenuto.core.request_context import RequestContext
 from tenuto.options import has_tool_call, step_count_is, total_tokens_over
 from tenuto.steps.functions import durable_function
-from tenuto.tools import ToolContext, tool
+from tenuto.tools import ToolContext, create_tool, tool
 
 if TYPE_CHECKING:
     from tenuto.app import Tenuto
@@ -27,6 +27,7 @@ __all__ = [
     "TenutoError",
     "ToolContext",
     "create_durable_agent",
+    "create_tool",
     "durable_function",
     "has_tool_call",
     "step_count_is",

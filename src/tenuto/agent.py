@@ -28,6 +28,7 @@ from tenuto.steps.run import UNSET, Definition
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunStore
 from tenuto.tools.approval import ApprovalPolicy
+from tenuto.tools.hooks import ToolHooks, read_hooks
 from tenuto.tools.tool import Tool, Tools
 from tenuto.tools.toolbox import Toolbox
 from tenuto.twins import SyncTwins
@@ -55,6 +56,7 @@ class AgentFields(TypedDict, total=False):
     request_context_schema: Any
     default_options: DefaultOptions | None
     require_tool_approval: ApprovalPolicy
+    hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None
     durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float
@@ -97,6 +99,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         default_options: *Dynamic.* Options merged below those of each call.
         require_tool_approval: True, or a function of an `ApprovalRequest`: such calls wait for a decision. The call's
             option and the tool's own only add to it.
+        hooks: *Dynamic.* `{"before_tool_call": fn, "after_tool_call": fn}`: called around every tool call; see
+            `tenuto.tools.ToolHooks`.
         durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
         abort_grace: Seconds that tools and callbacks that are still going on get after an abort.
@@ -155,6 +159,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
         request_context_schema: Any = None,
         default_options: DefaultOptions | None = None,
         require_tool_approval: ApprovalPolicy = False,
+        hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None = None,
         durable: bool | Mapping[str, Any] = False,
         store: RunStore | None = None,
         abort_grace: float = 5.0,
@@ -169,6 +174,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         if isinstance(tools, Tool):
             message = f"tools= takes a list or a dict: write tools=[{tools.id}]."
             raise ConfigurationError(message, id="AGENT_TOOLS_INVALID", domain="AGENT")
+        if not callable(hooks):
+            read_hooks(hooks)
         box = tools if callable(tools) else Toolbox(tools)
         definition = Definition(
             id=named,
@@ -181,6 +188,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
             abort_grace=abort_grace,
             require_tool_approval=require_tool_approval,
             max_retries=None if max_retries is UNSET else check_retries(max_retries),
+            hooks=hooks,
         )
         defaults = default_options if callable(default_options) else normalise(default_options or {})
         base = Setup(definition, defaults, store or default_store, SystemClock(), RandomIds(), AppSlot(own=store))

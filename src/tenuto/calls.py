@@ -113,7 +113,7 @@ class Setup(Struct, frozen=True):
         services = self.slot.services
         if services is None:
             return self
-        definition = self.definition
+        definition = replace(self.definition, app=services.app)
         if definition.deps is UNSET and services.deps is not UNSET:
             definition = replace(definition, deps=services.deps)
         return replace(self, definition=definition, store=services.store, wake=services.wake)
@@ -222,7 +222,7 @@ class Call:
         definition = setup.definition
         values = validated_values(definition.request_context_schema, context, given, definition.id)
         if callable(setup.defaults):
-            self._merged = merge(normalise(await resolve(setup.defaults, context) or {}), self._given)
+            self._merged = merge(normalise(await resolve(setup.defaults, context, definition.app) or {}), self._given)
             self._options = build_options(self._merged)
         kept, fragile = _persisted(self._merged, refuse=setup.durable)
         lost = [f"request_context.{key}" for key in context.keys() - context.to_json().keys()]

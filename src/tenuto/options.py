@@ -25,6 +25,8 @@ from tenuto.steps.candidates import check_models
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.run import Options
 from tenuto.tools.approval import ApprovalPolicy
+from tenuto.tools.hooks import HOOK_KEYS, ToolHooks, read_hooks
+from tenuto.tools.tool import Tools
 
 _log = logging.getLogger("tenuto")
 
@@ -76,6 +78,12 @@ class ModelSettingsDict(TypedDict, total=False):
     timeout: TimeoutDict
 
 
+Toolsets = Mapping[str, Tools[Any]]
+"""Groups of tools by name."""
+
+ClientTools = Mapping[str, Any] | Sequence[Any]
+"""By name, or a list: tools, functions with hints, or descriptions `{"description": ..., "input_schema": schema}`."""
+
 OneModel = str | LanguageModel | Mapping[str, Any]
 
 
@@ -111,7 +119,12 @@ class SegmentOptions(TypedDict, total=False):
         context: Messages sent before the input and kept nowhere.
         tool_choice: `auto`, `none`, `required` or `{"type": "tool", "tool_name": name}`; for every step.
         active_tools: Names of the tools offered; default all.
-        tool_call_concurrency: Tool calls of a step that run at once (default 10).
+        tool_call_concurrency: Tool calls of a step that run at once (default 10; 1 when a call may need approval or may
+            suspend itself).
+        toolsets: Further tools for this run: groups by name, each a list or a dict of tools. The group's name is no
+            part of a tool's name. *Dynamic.*
+        client_tools: Tools that the caller carries out, by name: a call of one ends the run, unanswered. *Dynamic.*
+        hooks: Functions around every tool call; each takes the place of the agent's of its name. *Dynamic.*
         model: Instead of the agent's; a list of fallbacks too.
         model_settings: See `ModelSettingsDict`.
         provider_options: By provider name; the provider's own and the AI SDK's names both work.
@@ -136,6 +149,9 @@ class SegmentOptions(TypedDict, total=False):
     tool_choice: Literal["auto", "none", "required"] | ToolChoiceDict
     active_tools: Sequence[str]
     tool_call_concurrency: int
+    toolsets: Toolsets | Callable[..., Toolsets | Awaitable[Toolsets]]
+    client_tools: ClientTools | Callable[..., ClientTools | Awaitable[ClientTools]]
+    hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None]
     model: ModelConfig
     model_settings: ModelSettingsDict
     provider_options: ProviderOptions
@@ -167,8 +183,10 @@ DefaultOptions = RunOptions | Callable[[RequestContext], RunOptions | Awaitable[
 
 _OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__))
 _CHOICE = spellings(("type", "tool_name"))
+_HOOKS = spellings(HOOK_KEYS)
 _CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", "on_suspended")
 _WHOLE = ("model", "tool_choice", "instructions", "system", "context")
+_BY_NAME = ("toolsets", "client_tools")
 
 
 def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,6 +198,8 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     options = renamed(given, _OPTIONS, "option")
     if (settings := options.get("model_settings")) is not None:
         options["model_settings"] = renamed_settings(settings)
+    if isinstance(hooks := options.get("hooks"), Mapping):
+        options["hooks"] = renamed(cast("Mapping[str, Any]", hooks), _HOOKS, "hook")
     if isinstance(choice := options.get("tool_choice"), Mapping):
         named = cast("Mapping[str, Any]", choice)
         options["tool_choice"] = renamed(named, _CHOICE, "tool_choice key")
@@ -189,11 +209,15 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
 def merge(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any]:
     """The call's options over the defaults: mappings key by key, anything else whole. Both normalised before.
 
-    A model record, a tool choice and a message are one value each: half of one must not end up in another (the key
-    of one provider at the address of another).
+    A model record, a tool choice, a message and a tool are one value each: half of one must not end up in another (the
+    key of one provider at the address of another).
     """
     merged = overlaid(defaults, call)
     merged.update((name, call[name]) for name in _WHOLE if name in call)
+    for name in _BY_NAME:
+        below, given = defaults.get(name), call.get(name)
+        if isinstance(below, Mapping) and isinstance(given, Mapping):
+            merged[name] = {**cast("Mapping[str, Any]", below), **cast("Mapping[str, Any]", given)}
     return merged
 
 
@@ -225,7 +249,10 @@ def _built(given: Mapping[str, Any]) -> Options:
         context=given.get("context"),
         tool_choice=_tool_choice(given.get("tool_choice") or "auto"),
         active_tools=_names(given.get("active_tools")),
-        tool_call_concurrency=_positive(_or(given.get("tool_call_concurrency"), 10), "tool_call_concurrency"),
+        tool_call_concurrency=_concurrency(given.get("tool_call_concurrency")),
+        toolsets=_dynamic_of(given.get("toolsets"), "toolsets", Mapping),
+        client_tools=_dynamic_of(given.get("client_tools"), "client_tools", Mapping, list, tuple),
+        hooks=_hooks(given.get("hooks")),
         model=given.get("model"),
         model_settings=read_settings(given.get("model_settings") or {}),
         provider_options=given.get("provider_options"),
@@ -265,10 +292,6 @@ def total_tokens_over(tokens: int) -> StopWhen:
 
 
 # -- checks ----------------------------------------------------------------------------------------------
-
-
-def _or(given: Any, default: Any) -> Any:
-    return default if given is None else given
 
 
 def _check_values(given: Mapping[str, Any]) -> None:
@@ -339,6 +362,23 @@ def _positive(given: object, name: str) -> int:
     if given < 1:
         message = f"{name}= must be at least 1, not {given}."
         raise ValueError(message)
+    return given
+
+
+def _concurrency(given: object) -> int | None:
+    return None if given is None else _positive(given, "tool_call_concurrency")
+
+
+def _dynamic_of(given: object, name: str, *kinds: type) -> Any:
+    if given is None or callable(given) or isinstance(given, kinds):
+        return given
+    message = f"{name}= takes a dict of tools by name, not {type(given).__name__}."
+    raise TypeError(message)
+
+
+def _hooks(given: object) -> Any:
+    if not callable(given):
+        read_hooks(given)
     return given
 
 

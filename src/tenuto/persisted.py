@@ -15,6 +15,7 @@ from tenuto.core.payloads import Json
 from tenuto.models.ports import NamedTool
 from tenuto.steps.candidates import read_entry
 from tenuto.steps.functions import function_named, name_of
+from tenuto.tools.client import client_tools, described
 
 PLAIN = ("max_steps", "active_tools", "tool_call_concurrency", "provider_options", "include_raw_chunks")
 """Persisted as they are."""
@@ -35,7 +36,16 @@ LOCAL = (
 )
 """Belong to the caller's process; another one gives its own."""
 
-SPECIAL = ("tool_choice", "model_settings", "stop_when", "require_tool_approval", "model")
+SPECIAL = (
+    "tool_choice",
+    "model_settings",
+    "stop_when",
+    "require_tool_approval",
+    "model",
+    "toolsets",
+    "client_tools",
+    "hooks",
+)
 """Have a persisted form of their own, below."""
 
 
@@ -155,10 +165,26 @@ def _stored_model(model: Any) -> Json:
     return dict(record)
 
 
+def _keep_client_tools(tools: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    """They are data: another process offers the same ones. A function that would make them is lost."""
+    if callable(tools):
+        degraded.append("client_tools")
+    else:
+        kept["client_tools"] = described(client_tools(tools, {}))
+
+
+def _lose(name: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
+    """Functions of the caller's: another process has the agent's own, if it has any."""
+    return lambda _given, _kept, degraded: degraded.append(name)
+
+
 _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     "tool_choice": _keep_choice,
     "model_settings": _keep_settings,
     "stop_when": _keep_conditions,
     "require_tool_approval": _keep_approval,
     "model": _keep_model,
+    "toolsets": _lose("toolsets"),
+    "client_tools": _keep_client_tools,
+    "hooks": _lose("hooks"),
 }

@@ -22,6 +22,7 @@ SAMPLES = [
     s.tool_started(),
     *(s.tool_ended(outcome=outcome) for outcome in get_args(r.ToolEnd)),
     r.ToolEnded("c1", 1, "failed", "no", None, s.FAILURE),
+    r.DataWritten("c1", "data-progress", {"done": 3}, "d1"),
     s.decision(),
     r.Decision("c1", approved=False),
     s.segment(),

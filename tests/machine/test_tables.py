@@ -33,6 +33,7 @@ def candidates():
         yield s.tool_started(attempt=attempt)
         for outcome in get_args(r.ToolEnd):
             yield s.tool_ended(attempt=attempt, outcome=outcome)
+    yield r.DataWritten("c1", "data-x")
     yield s.decision(approved=True)
     yield s.decision(approved=False)
     yield s.parked()

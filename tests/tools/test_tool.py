@@ -51,7 +51,7 @@ def test_options():
     assert repr(add) == "Tool('plus')"
 
 
-@pytest.mark.parametrize("option", ["transform", "background", "to_model_output"])
+@pytest.mark.parametrize("option", ["background", "mcp", "to_model"])
 def test_an_option_not_built_yet_is_a_type_error(option):
     with pytest.raises(TypeError, match=option):
         tool(**{option: None})

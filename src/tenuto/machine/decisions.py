@@ -35,6 +35,7 @@ ACCEPTED: Mapping[type[r.Record], frozenset[Phase]] = {
     r.Assessed: frozenset({"calling"}),
     r.ToolStarted: frozenset({"calling"}),
     r.ToolEnded: frozenset({"calling"}),
+    r.DataWritten: frozenset({"calling"}),
     r.Decision: frozenset({"calling", "parked"}),
     r.SegmentStarted: _OPEN,
     r.StepJudged: frozenset({"calling"}),
@@ -165,6 +166,10 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             current = call.status != "intended" or record.attempt == call.attempt
             _check(state, record, current, f"in attempt {call.attempt}")
             return _move(state, call, record.outcome)
+        case r.DataWritten():
+            call = _call(state, record, record.call_id)
+            _check(state, record, call.status == "intended", f"of a call that is {call.status!r}")
+            return state
         case r.Decision():
             call = _call(state, record, record.call_id)
             _check(state, record, call.status in PENDING, f"of a call that is {call.status!r}")

@@ -33,7 +33,7 @@ LOOP_VERSION = 1
 """Version of the rules in `machine.decisions`; a process with an older one leaves a run alone."""
 
 Verdict = Literal["run", "ask", "refuse", "client"]
-ToolEnd = Literal["ok", "failed", "unknown", "suspended", "denied", "aborted"]
+ToolEnd = Literal["ok", "failed", "unknown", "suspended", "denied", "client", "aborted"]
 
 
 class Record(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename=wire_name, tag_field="kind"):
@@ -81,10 +81,11 @@ class ModelStarted(Record, frozen=True, tag="model-started"):
 
 
 class DecidedCall(Struct, frozen=True, omit_defaults=True, rename=wire_name):
-    """A call the model decided on, in its order."""
+    """A call the model decided on, in its order; `title` is its tool's, for user interfaces."""
 
     id: str
     name: str
+    title: str | None = None
 
 
 class Said(Struct, frozen=True, omit_defaults=True, rename=wire_name):
@@ -151,12 +152,15 @@ class ToolStarted(Record, frozen=True, tag="tool-started"):
 class ToolEnded(Record, frozen=True, tag="tool-ended"):
     """A call has its outcome; `text` is what the model is told, `result` what the tool returned.
 
+    `client`: nobody here answered it, so the client has to.
+
     Of a suspended call `result` is its payload and `text` the JSON Schema of what it waits for. `attempt` is that of
     the intent it answers; a call that never ran (refused, declined) is answered with any.
 
     Attributes:
         asks: What a suspended call waits for: data for its body, or somebody's word on whether it took effect.
         deduplicated: The result is that of an earlier call with the same key.
+        told: What the model is told, when that is not the result itself: a tool's `to_model_output`.
     """
 
     call_id: str
@@ -167,6 +171,20 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
     error: ErrorInfo | None = None
     asks: Literal["data", "outcome"] | None = None
     deduplicated: bool = False
+    told: Json = None
+
+
+class DataWritten(Record, frozen=True, tag="data-written"):
+    """A running tool wrote data for the answer's message; of two with one type and id the later one stays.
+
+    Attributes:
+        type: `data-<name>`.
+    """
+
+    call_id: str
+    type: str
+    data: Json = None
+    id: str | None = None
 
 
 class Decision(Record, frozen=True, tag="decision"):
@@ -237,6 +255,7 @@ AnyRecord = (
     | Assessed
     | ToolStarted
     | ToolEnded
+    | DataWritten
     | Decision
     | SegmentStarted
     | StepJudged

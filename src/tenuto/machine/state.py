@@ -25,7 +25,7 @@ CALL_TRANSITIONS: Mapping[CallStatus, frozenset[CallStatus]] = {
     "approved": frozenset({"intended", "aborted"}),
     "refused": frozenset({"failed", "aborted"}),
     "declined": frozenset({"denied", "aborted"}),
-    "intended": frozenset({"intended", "ok", "failed", "unknown", "suspended", "aborted"}),
+    "intended": frozenset({"intended", "ok", "failed", "unknown", "suspended", "client", "aborted"}),
     "suspended": frozenset({"resumed", "declined", "aborted"}),
     "resumed": frozenset({"intended", "aborted"}),
     "ok": frozenset(),

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tenuto.messages import stored as s
 from tenuto.messages.bounded import model_text
+from tenuto.messages.told import NotTold, Told, read_told
 from tenuto.messages.turns import (
     AssistantPart,
     AssistantTurn,
@@ -29,9 +31,6 @@ from tenuto.messages.turns import (
     UserPart,
     UserTurn,
 )
-
-_OWN = "mastra"
-"""Where a stored part keeps what is not a provider's, such as `modelOutput`."""
 
 
 def to_turns(messages: Iterable[s.Message]) -> list[Turn]:
@@ -102,7 +101,7 @@ def _reasoning(part: s.ReasoningPart) -> Reasoning:
 
 def _call(part: s.ToolInvocationPart) -> CallPart:
     call = part.tool_invocation
-    metadata = {name: value for name, value in (part.provider_metadata or {}).items() if name != _OWN}
+    metadata = {name: value for name, value in (part.provider_metadata or {}).items() if name != s.OWN}
     return CallPart(
         call.tool_call_id, call.tool_name, call.args, call.raw_input, part.provider_executed, metadata or None
     )
@@ -112,7 +111,7 @@ def _provider_result(part: s.ToolInvocationPart) -> Iterable[ProviderResult]:
     call = part.tool_invocation
     failed = call.state == "output-error"
     if failed or call.state == "result":
-        own: Mapping[str, Any] = (part.provider_metadata or {}).get(_OWN) or {}
+        own: Mapping[str, Any] = (part.provider_metadata or {}).get(s.OWN) or {}
         result = call.error_text if failed and call.result is None else call.result
         yield ProviderResult(
             call.tool_call_id, call.tool_name, result, failed or None, own.get("resultProviderMetadata")
@@ -123,9 +122,9 @@ def _result(part: s.ToolInvocationPart) -> ResultPart | None:
     call = part.tool_invocation
     match call.state:
         case "result":
-            text = _model_output(part)
-            text = model_text(call.result) if text is None else text
-            return ResultPart(call.tool_call_id, call.tool_name, text, call.is_error)
+            told = _model_output(part)
+            text, content = (model_text(call.result), None) if told is None else (told.text, told.content)
+            return ResultPart(call.tool_call_id, call.tool_name, text, call.is_error, content)
         case "output-error" | "output-denied":
             text = call.error_text or "The tool call failed."
             return ResultPart(call.tool_call_id, call.tool_name, text, is_error=True)
@@ -133,21 +132,42 @@ def _result(part: s.ToolInvocationPart) -> ResultPart | None:
             return None
 
 
-def _model_output(part: s.ToolInvocationPart) -> str | None:
+def _model_output(part: s.ToolInvocationPart) -> Told | None:
     """What the model was told instead of the result itself, so that a later turn tells it the same."""
-    match (part.provider_metadata or {}).get(_OWN):
-        case {"modelOutput": {"value": value}}:
-            return model_text(value)
+    match (part.provider_metadata or {}).get(s.OWN):
         case {"modelOutput": value}:
-            return model_text(value)
+            try:
+                return read_told(value)
+            except NotTold:  # of another program that keeps something else there
+                return None
         case _:
             return None
 
 
-def _with_output(part: CallPart, call: s.ToolInvocation, text: str | None) -> Mapping[str, Any] | None:
-    if text is None or call.state != "result" or text == model_text(call.result):
+class Words(Struct, frozen=True):
+    """What belongs to a step's calls beside their outcomes, by call id.
+
+    Attributes:
+        texts: In words.
+        told: What a tool's `to_model_output` made of a result, as it is stored.
+        titles: Of the tools, for user interfaces.
+    """
+
+    texts: Mapping[str, str] = {}
+    told: Mapping[str, Any] = {}
+    titles: Mapping[str, str] = {}
+
+
+def _with_output(part: CallPart, call: s.ToolInvocation, words: Words) -> Mapping[str, Any] | None:
+    """The metadata of a call's part; what the model was told is kept where it does not follow from the result."""
+    if call.state != "result":
         return part.provider_metadata
-    return {**(part.provider_metadata or {}), _OWN: {"modelOutput": {"type": "text", "value": text}}}
+    told, text = words.told.get(part.tool_call_id), words.texts.get(part.tool_call_id)
+    if told is None:
+        if text is None or text == model_text(call.result):
+            return part.provider_metadata
+        told = {"type": "text", "value": text}
+    return {**(part.provider_metadata or {}), s.OWN: {"modelOutput": told}}
 
 
 def step_parts(
@@ -155,7 +175,7 @@ def step_parts(
     outcomes: Mapping[str, s.ToolInvocation],
     model: str,
     step: int,
-    texts: Mapping[str, str] | None = None,
+    words: Words | None = None,
 ) -> list[s.MessagePart]:
     """The stored parts of one step: its boundary, then the model's content with each call's outcome in its place.
 
@@ -164,9 +184,9 @@ def step_parts(
         outcomes: By call id; a call that is not in it is stored as `call`, without a result.
         model: As `provider/model`.
         step: From 1.
-        texts: By call id, what the model was told; kept where it does not follow from the result.
+        words: What the model was told of the results.
     """
-    told = texts or {}
+    told = words or Words()
     parts: list[s.MessagePart] = [s.StepStartPart(model)]
     for part in turn.content:
         match part:
@@ -188,8 +208,9 @@ def step_parts(
                     "call", part.tool_call_id, part.tool_name, part.args, step, raw_input=part.raw_args
                 )
                 call = outcomes.get(part.tool_call_id, open_call)
-                metadata = _with_output(part, call, told.get(part.tool_call_id))
-                parts.append(s.ToolInvocationPart(call, part.provider_executed, provider_metadata=metadata))
+                metadata = _with_output(part, call, told)
+                title = told.titles.get(part.tool_call_id)
+                parts.append(s.ToolInvocationPart(call, part.provider_executed, title, metadata))
             case _:
                 assert_never(part)
     return parts
@@ -204,7 +225,7 @@ def _details(part: Reasoning) -> tuple[s.ReasoningDetail, ...]:
 def _attach(parts: list[s.MessagePart], answer: ProviderResult, step: int) -> None:
     """Put the answer of a provider's own tool into the part of its call; one without a call gets a call of its own."""
     state: s.InvocationState = "output-error" if answer.is_error else "result"
-    kept = {_OWN: {"resultProviderMetadata": answer.provider_metadata}} if answer.provider_metadata else {}
+    kept = {s.OWN: {"resultProviderMetadata": answer.provider_metadata}} if answer.provider_metadata else {}
     for place, part in enumerate(parts):
         if isinstance(part, s.ToolInvocationPart) and part.tool_invocation.tool_call_id == answer.tool_call_id:
             call = replace(part.tool_invocation, state=state, result=answer.result)

@@ -117,7 +117,7 @@ def _listed(given: object) -> list[MessageInput]:
 
 def _stored(item: Mapping[str, Any], place: int) -> s.Message:
     try:
-        return msgspec.convert(item, s.Message)
+        return s.read_message(item)
     except msgspec.ValidationError as error:
         message = f"Message {place} looks like a stored message but is not one: {error}."
         raise ConfigurationError(message, id="AGENT_INVALID_MESSAGES", domain="AGENT") from error

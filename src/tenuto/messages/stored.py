@@ -8,14 +8,17 @@ Source: the stored message format "v2" of Mastra (field and state names).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from tenuto.core.payloads import Json, wire_name
+
+OWN = "mastra"
+"""Where the metadata of a stored part keep what is not a provider's, such as `modelOutput`."""
 
 InvocationState = Literal[
     "partial-call", "call", "result", "output-error", "output-denied", "approval-requested", "approval-responded"
@@ -92,6 +95,14 @@ class SourcePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag=
     source: Mapping[str, Any]
 
 
+class DataPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="data"):
+    """Data that a tool wrote for the user's interface; its type on the wire is `data-<name>`. A model never sees it."""
+
+    name: str
+    data: Json = None
+    id: str | None = None
+
+
 class StepStartPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="step-start"):
     """The boundary before a step's parts; `model` is `provider/model`."""
 
@@ -112,7 +123,15 @@ class ErrorPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="
 
 
 MessagePart = (
-    TextPart | ReasoningPart | ToolInvocationPart | StoredFilePart | CustomPart | SourcePart | StepStartPart | ErrorPart
+    TextPart
+    | ReasoningPart
+    | ToolInvocationPart
+    | StoredFilePart
+    | CustomPart
+    | SourcePart
+    | DataPart
+    | StepStartPart
+    | ErrorPart
 )
 
 
@@ -145,7 +164,37 @@ class Message(Struct, frozen=True, omit_defaults=True, rename=wire_name):
         """The stored form as plain values: camelCase names, `createdAt` in ISO 8601."""
         plain = to_builtins(self)
         plain["content"]["format"] = self.content.format
+        plain["content"]["parts"] = [_data_named(part) for part in plain["content"]["parts"]]
         return plain
+
+
+def _data_named(part: dict[str, Any]) -> dict[str, Any]:
+    """A part of data under the type it has on the wire."""
+    if part["type"] != "data":
+        return part
+    kept = {name: value for name, value in part.items() if name not in {"type", "name"}}
+    return {"type": f"data-{part['name']}", **kept}
+
+
+def read_message(given: Mapping[str, Any]) -> Message:
+    """A message from its stored form.
+
+    Raises:
+        msgspec.ValidationError: It is none.
+    """
+    content = given.get("content")
+    parts = cast("Mapping[str, Any]", content).get("parts") if isinstance(content, Mapping) else None
+    if isinstance(parts, (list, tuple)):
+        read = [_data_read(part) for part in cast("Sequence[Any]", parts)]
+        given = {**given, "content": {**cast("Mapping[str, Any]", content), "parts": read}}
+    return convert(given, Message)
+
+
+def _data_read(part: Any) -> Any:
+    kind = cast("Mapping[str, Any]", part).get("type") if isinstance(part, Mapping) else None
+    if not isinstance(kind, str) or not kind.startswith("data-"):
+        return cast("Any", part)
+    return {**cast("Mapping[str, Any]", part), "type": "data", "name": kind.removeprefix("data-")}
 
 
 _TICK = timedelta(milliseconds=1)

@@ -58,13 +58,22 @@ class CallPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="t
     provider_metadata: Mapping[str, Any] | None = None
 
 
+ToldPart = Text | FilePart
+
+
 class ResultPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="tool-result"):
-    """The answer to a call, as the bounded text the model is given."""
+    """The answer to a call, as the bounded text the model is given.
+
+    Attributes:
+        content: What a tool's `to_model_output` made of it, when that is more than text. A dialect that can say files
+            in a result renders it instead of `text`; for one that cannot, `text` has a line for each file.
+    """
 
     tool_call_id: str
     tool_name: str
     text: str
     is_error: bool | None = None
+    content: tuple[ToldPart, ...] | None = None
 
 
 class ProviderResult(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="provider-result"):

@@ -57,7 +57,7 @@ class Dialect(Protocol):
         ...
 
     def encode_tool(self, results: tuple[ResultPart, ...]) -> Messages:
-        """The answers to all calls of one step, in call order; as many messages for as many results."""
+        """The answers to all calls of one step, in call order; a result with files may need a message more."""
         ...
 
     def fit_call_id(self, call_id: str) -> str:
@@ -70,9 +70,9 @@ class Dialect(Protocol):
 
 
 class _Step:
-    """The calls of one assistant turn; `start` is where its answers stand once they are settled."""
+    """The calls of one assistant turn; its answers, once settled, are `size` messages that stand from `start` on."""
 
-    __slots__ = ("answers", "ids", "names", "origins", "start")
+    __slots__ = ("answers", "ids", "names", "origins", "size", "start")
 
     def __init__(self, calls: list[CallPart], ids: list[str]) -> None:
         self.origins = [call.tool_call_id for call in calls]
@@ -80,6 +80,7 @@ class _Step:
         self.ids = ids
         self.answers: list[ResultPart | None] = [None] * len(ids)
         self.start = -1
+        self.size = 0
 
     @property
     def answered(self) -> bool:
@@ -200,11 +201,17 @@ class Rendered:
             return
         for step in reversed(self._unanswered):
             if step.answer(result):
-                encoded = self._count(self._dialect.encode_tool(step.results(NO_RESULT)))
-                self._messages[step.start : step.start + len(encoded)] = encoded
+                self._replace(step, self._count(self._dialect.encode_tool(step.results(NO_RESULT))))
                 if step.answered:
                     self._unanswered.remove(step)
                 return
+
+    def _replace(self, step: _Step, encoded: Messages) -> None:
+        self._messages[step.start : step.start + step.size] = encoded
+        grown, step.size = len(encoded) - step.size, len(encoded)
+        for later in self._unanswered:
+            if later.start > step.start:
+                later.start += grown
 
     def _settle(self) -> None:
         """Write the answers of the open step for good."""
@@ -212,6 +219,7 @@ class Rendered:
         if step is not None:
             step.start = len(self._messages)
             self._add(self._dialect.encode_tool(step.results(NO_RESULT)))
+            step.size = len(self._messages) - step.start
             if not step.answered:
                 self._unanswered.append(step)
 

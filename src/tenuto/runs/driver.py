@@ -306,7 +306,7 @@ class Driver:
 
     async def _answer_calls(self, journal: Journal, commands: Sequence[m.Command]) -> None:
         jobs = [partial(self._answer, journal, command) for command in commands]
-        await self._work.together(jobs, self.run.options.tool_call_concurrency)
+        await self._work.together(jobs, self.run.concurrency)
 
     async def _answer(self, journal: Journal, command: m.Command) -> None:
         match command:

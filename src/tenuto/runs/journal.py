@@ -156,7 +156,9 @@ class Journal:
 
     async def stream(self, chunks: Sequence[AnyChunk], *, deltas: int) -> None:
         """See `RunLog.stream`."""
-        if deltas != len(chunks):
+        if deltas == len(chunks) and self._hidden:
+            await self.commit(chunks=chunks)  # what came before is not shown yet
+        elif deltas != len(chunks):
             leading = _leading_deltas(chunks)
             if leading:
                 await self._stream_deltas(chunks[:leading])

@@ -72,11 +72,13 @@ def _record(run: Run, call: CallPart, attempt: int, outcome: Outcome, *, dedupli
     match outcome:
         case Ok():
             text = outcome.text + _edited(run, call)
-            return ToolEnded(call_id, attempt, "ok", text, outcome.result, deduplicated=deduplicated)
+            return ToolEnded(call_id, attempt, "ok", text, outcome.result, deduplicated=deduplicated, told=outcome.told)
         case Failed() if outcome.result is not None:
             return ToolEnded(call_id, attempt, "failed", outcome.text, outcome.result)
         case Failed():
             return ToolEnded(call_id, attempt, "failed", outcome.text, None, error_info(outcome.error))
+        case UnknownOutcome() if outcome.result is not None:
+            return ToolEnded(call_id, attempt, "unknown", outcome.text, outcome.result)
         case UnknownOutcome():
             return ToolEnded(call_id, attempt, "unknown", outcome.text, None, error_info(outcome.error))
         case Aborted():

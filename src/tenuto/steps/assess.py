@@ -13,6 +13,7 @@ from tenuto.core import codec, faults
 from tenuto.core import payloads as p
 from tenuto.machine.records import Assessed, Verdict
 from tenuto.steps.calls import arguments_of, find_call, find_tool
+from tenuto.steps.inputs import available
 from tenuto.store.ports import PendingCall
 from tenuto.tools.approval import needs_approval
 from tenuto.tools.effects import args_hash
@@ -33,6 +34,8 @@ RESUME_SCHEMA = codec.encode(APPROVAL_SCHEMA).decode()
 async def assess_calls(run: Run, log: RunLog, command: AssessCalls) -> None:
     """Give each call its verdict."""
     calls = [find_call(run, call_id) for call_id in command.call_ids]
+    for call in calls:
+        await available(run, call)
     verdicts: list[tuple[str, Verdict]] = [(call.tool_call_id, await _verdict(run, call)) for call in calls]
     record = Assessed(tuple(verdicts))
     asked = [find_call(run, call_id) for call_id, verdict in verdicts if verdict == "ask"]
@@ -49,6 +52,8 @@ async def _verdict(run: Run, call: CallPart) -> Verdict:
     tool = find_tool(run, call)
     if tool is None:
         return "refuse"
+    if tool.fn is None:
+        return "client" if run.hooks.before is None else "run"
     own, agent, options = tool.require_approval, run.definition.require_tool_approval, run.options.require_tool_approval
     if own is False and agent is False and options is False:
         return "run"

@@ -32,20 +32,30 @@ async def call_back(callback: Callable[[Any], Any] | None, event: object, name: 
         return None
 
 
-async def resolve(value: Any, argument: object) -> Any:
-    """`value` itself, or what it returns for `argument` when it is a function (which may take nothing)."""
+async def resolve(value: Any, argument: object, app: object = None) -> Any:
+    """`value` itself, or what it returns for `argument` when it is a function.
+
+    It may take nothing, and it may declare a parameter `app`, which gets the agent's app, or None.
+    """
     if not callable(value):
         return value
     with contained():
-        result = value(argument) if _takes_one(value) else value()
+        positional, keywords = _arguments(value, argument, app)
+        result = value(*positional, **keywords)
         return await result if inspect.isawaitable(result) else result
 
 
-def _takes_one(function: Callable[..., Any]) -> bool:
+def _arguments(function: Callable[..., Any], argument: object, app: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
     try:
-        parameters = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return True
-    return any(
-        each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL} for each in parameters
-    )
+        return (argument,), {}
+    wants = parameters.get("app")
+    named = wants is not None and wants.kind in {wants.POSITIONAL_OR_KEYWORD, wants.KEYWORD_ONLY}
+    places = [
+        each
+        for each in parameters.values()
+        if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL}
+        and not (named and each.name == "app")
+    ]
+    return ((argument,) if places else ()), ({"app": app} if named else {})

@@ -11,9 +11,12 @@ import msgspec
 
 from tenuto.steps.ledger import CallLedger
 from tenuto.steps.run import UNSET
+from tenuto.steps.screen import CallScreen
 from tenuto.tools.context import ContextWithoutDeps, ToolContext
 from tenuto.tools.effects import call_key
+from tenuto.tools.hooks import HookMetadata, ToolHookContext
 from tenuto.tools.resume import read_resume
+from tenuto.tools.writer import ToolWriter
 
 if TYPE_CHECKING:
     from tenuto.core.payloads import Json
@@ -36,9 +39,20 @@ def find_call(run: Run, call_id: str) -> CallPart:
 
 def find_tool(run: Run, call: CallPart) -> RunnableTool | None:
     """Its tool, if it is one of those that were offered."""
-    if all(spec.name != call.tool_name for spec in run.specs):
+    if call.tool_name not in names_offered(run):
         return None
     return run.toolbox.get(call.tool_name)
+
+
+def names_offered(run: Run) -> tuple[str, ...]:
+    """The names of the tools that the model may call."""
+    return tuple(spec.name for spec in (*run.specs, *run.provider_tools))
+
+
+def hook_event(run: Run, call: CallPart, context: ToolContext[Any, Any]) -> ToolHookContext:
+    """What the hooks around a call are given."""
+    metadata = HookMetadata(run.definition.id, run.definition.name)
+    return ToolHookContext(tool_name=call.tool_name, input=arguments_of(run, call), context=context, metadata=metadata)
 
 
 def arguments_of(run: Run, call: CallPart) -> Json:
@@ -65,21 +79,31 @@ def context_of(
     if resumed is not None and call_id in draft.suspended:
         schema = draft.schemas.get(call_id)
         resumed = read_resume(tool, resumed, msgspec.json.decode(schema) if schema else None)
-    given = {} if run.deps is UNSET else {"deps": run.deps}
-    return (ToolContext if given else ContextWithoutDeps)(
-        run_id=run.run_id,
-        agent_id=run.definition.id,
+    return plain_context(
+        run,
         tool_call_id=call_id,
         tool_name=call.tool_name,
         step_number=log.state.step,
         attempt=attempt,
         messages=run.input_turns,
-        request_context=run.request_context,
-        values=run.values,
-        **given,
-        abort_signal=run.abort.signal,
         idempotency_key=effect or key,
         resume_data=resumed,
         suspend_payload=draft.suspended.get(call_id),
+        writer=ToolWriter(CallScreen(run.run_id, call_id, call.tool_name, log)),
         ledger=CallLedger(run.run_id, call_id, call.tool_name, key, log),
+    )
+
+
+def plain_context(run: Run, **of_call: Any) -> ToolContext[Any, Any]:
+    """A context with what the run has for all of its calls, and what is given of one."""
+    given = {} if run.deps is UNSET else {"deps": run.deps}
+    return (ToolContext if given else ContextWithoutDeps)(
+        run_id=run.run_id,
+        agent_id=run.definition.id,
+        request_context=run.request_context,
+        values=run.values,
+        app=run.definition.app,
+        abort_signal=run.abort.signal,
+        **given,
+        **of_call,
     )

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.machine import records as r
-from tenuto.messages.convert import step_parts, to_turns
-from tenuto.messages.stored import ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
+from tenuto.messages.convert import Words, step_parts, to_turns
+from tenuto.messages.stored import DataPart, ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
+from tenuto.messages.told import read_told
 from tenuto.messages.turns import CallPart, Prompt, ProviderResult, Reasoning, ResultPart, SystemTurn, ToolTurn
 from tenuto.steps.failure import error_of
 from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
@@ -34,7 +35,8 @@ def absorb(run: Run, record: r.AnyRecord) -> None:
         case r.Prepared():
             _prompt(run, record)
         case r.ModelEnded():
-            run.draft = StepDraft(record.said)
+            titles = {call.id: call.title for call in record.calls if call.title is not None}
+            run.draft = StepDraft(record.said, titles=titles)
             run.prompt.append(record.said.turn)
         case r.ModelFailed():
             run.draft = StepDraft(record.said)
@@ -43,6 +45,8 @@ def absorb(run: Run, record: r.AnyRecord) -> None:
             run.draft.unsettled.discard(record.call_id)
         case r.ToolEnded():
             _answer(run, record)
+        case r.DataWritten() if run.draft is not None:
+            _write(run.draft, record)
         case r.Decision():
             _decide(run, record)
         case r.StepJudged():
@@ -65,7 +69,7 @@ def _prompt(run: Run, record: r.Prepared) -> None:
 
 def _answer(run: Run, record: r.ToolEnded) -> None:
     draft = run.draft
-    if draft is None or record.outcome == "aborted":
+    if draft is None or record.outcome in {"aborted", "client"}:
         return
     if record.outcome == "suspended":
         draft.suspended[record.call_id] = record.result
@@ -75,12 +79,21 @@ def _answer(run: Run, record: r.ToolEnded) -> None:
         return
     call = next(call for call in draft.said.turn.calls if call.tool_call_id == record.call_id)
     draft.texts[record.call_id] = record.text
+    if record.told is not None:
+        draft.told[record.call_id] = record.told
     if record.outcome == "denied":
         draft.denied.add(record.call_id)
     draft.results[record.call_id] = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
     answered = [call for call in draft.said.turn.calls if not call.provider_executed]
     if all(call.tool_call_id in draft.results for call in answered):
         run.prompt.append(ToolTurn(tuple(_result_part(draft, call) for call in answered)))
+
+
+def _write(draft: StepDraft, record: r.DataWritten) -> None:
+    part = DataPart(record.type.removeprefix("data-"), record.data, record.id)
+    if part.id is not None:
+        draft.written = [each for each in draft.written if (each.name, each.id) != (part.name, part.id)]
+    draft.written.append(part)
 
 
 def _decide(run: Run, record: r.Decision) -> None:
@@ -103,8 +116,11 @@ def result_payload(call: CallPart, record: r.ToolEnded) -> p.ToolResultPayload:
 
 
 def _result_part(draft: StepDraft, call: CallPart) -> ResultPart:
-    failed = draft.results[call.tool_call_id].payload.is_error
-    return ResultPart(call.tool_call_id, call.tool_name, draft.texts[call.tool_call_id], failed)
+    call_id = call.tool_call_id
+    failed = draft.results[call_id].payload.is_error
+    told = draft.told.get(call_id)
+    content = None if told is None else read_told(told).content
+    return ResultPart(call_id, call.tool_name, draft.texts[call_id], failed, content)
 
 
 def _end(run: Run, record: r.Finalised) -> None:
@@ -129,8 +145,9 @@ def _close(run: Run, reason: p.FinishReason) -> None:
     calls = {call.tool_call_id: call for call in turn.calls}
     step = len(run.steps)
     outcomes = {call_id: _invocation(draft, calls[call_id], chunk, step) for call_id, chunk in draft.results.items()}
-    run.parts.extend(step_parts(turn, outcomes, draft.said.model, step, draft.texts))
+    run.parts.extend(step_parts(turn, outcomes, draft.said.model, step, Words(draft.texts, draft.told, draft.titles)))
     run.parts.extend(_sources(draft))
+    run.parts.extend(draft.written)
 
 
 def _forget_bodies(run: Run) -> None:
@@ -183,6 +200,7 @@ def call_chunks(run_id: str, draft: StepDraft) -> tuple[c.ToolCall, ...]:
                 part.tool_call_id,
                 part.tool_name,
                 part.args,
+                draft.titles.get(part.tool_call_id),
                 provider_executed=part.provider_executed,
                 provider_metadata=part.provider_metadata,
                 raw_args=part.raw_args,

@@ -32,7 +32,8 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
     draft = run.draft
     assert draft is not None  # noqa: S101 - the machine asks for it after a model call only
     reason = draft.said.reason
-    wanted = goes_on(reason, called=bool(log.state.calls))
+    open_ones = any(call.status == "client" for call in log.state.calls)
+    wanted = not open_ones and goes_on(reason, called=bool(log.state.calls))
     go_on = wanted and command.step < run.options.max_steps and not await _stopped(run, draft)
     chunk = step_finish(run, draft, go_on=go_on)
     await log.commit(StepJudged(command.step, go_on, reason), chunks=[chunk])

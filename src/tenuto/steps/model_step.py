@@ -25,6 +25,7 @@ from tenuto.steps.callbacks import call_back
 from tenuto.steps.candidates import current, following, name_tried
 from tenuto.steps.deadlines import Deadlines
 from tenuto.steps.failure import error_info
+from tenuto.steps.inputs import heard, title_of
 from tenuto.steps.judge import step_finish
 from tenuto.steps.retries import retries_of, seconds_until_retry
 from tenuto.steps.run import Run, StepDraft
@@ -134,6 +135,7 @@ class _Call:
         return ModelRequest(
             prompt=run.prompt,
             tools=run.specs,
+            provider_tools=run.provider_tools,
             tool_choice=run.options.tool_choice,
             settings=self._settings,
             provider_options=self._candidate.options_of(run.options.provider_options),
@@ -146,6 +148,8 @@ class _Call:
         chunks, deltas = builder.take(batch)
         if chunks and not self._answered:
             self._look_at(chunks)
+        if self._run.attentive:
+            chunks = await heard(self._run, chunks)
         if not self._started:
             await self._begin(chunks if builder.finish is None else [])
             if builder.finish is None:
@@ -193,7 +197,9 @@ class _Call:
         if finish.reason == "error" or (builder.empty and finish.reason in {"other", "tool-calls"}):
             raise _nothing_said(finish, self._run)
         calls = tuple(
-            DecidedCall(call.tool_call_id, call.tool_name) for call in builder.turn.calls if not call.provider_executed
+            DecidedCall(call.tool_call_id, call.tool_name, title_of(self._run, call))
+            for call in builder.turn.calls
+            if not call.provider_executed
         )
         said = self._said(_reason(finish, called=bool(calls)))
         await self._log.commit(ModelEnded(self._command.step, self._command.attempt, said, calls), chunks=chunks)

@@ -6,6 +6,7 @@ context is sent and never kept. What is resolved here is resolved once per run a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,8 +17,12 @@ from tenuto.messages.input import MessageReader, system_turns
 from tenuto.messages.turns import SystemTurn
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.candidates import find_candidates, is_static
+from tenuto.steps.incoming import take_results
+from tenuto.steps.inputs import attentive
 from tenuto.steps.run import UNSET
-from tenuto.tools.toolbox import Toolbox
+from tenuto.tools.client import client_tools
+from tenuto.tools.hooks import Hooks, read_hooks
+from tenuto.tools.toolbox import Offer, Toolbox, sanitised
 
 if TYPE_CHECKING:
     from tenuto.steps.candidates import Candidate
@@ -42,8 +47,11 @@ async def bind(run: Run) -> None:
     """Resolve model, tools and dependencies: the live objects, built again in each process that drives the run."""
     run.candidates = await _candidates(run)
     run.model = run.candidates[0].model
-    run.toolbox = _toolbox(await _resolved(run.definition.tools, run.request_context))
-    run.specs = _active(run)
+    run.toolbox = await _whole_toolbox(run)
+    offer = _offer(run)
+    run.specs, run.provider_tools = offer.specs, offer.provider
+    run.hooks = await _hooks(run)
+    run.attentive = attentive(run.toolbox)
     await _bind_deps(run)
 
 
@@ -60,21 +68,43 @@ async def _candidates(run: Run) -> tuple[Candidate, ...]:
     return known
 
 
-async def _resolved(value: Any, context: object) -> Any:
-    return value if not callable(value) else await resolve(value, context)
-
-
 def _toolbox(given: Any) -> Toolbox:
     return given if isinstance(given, Toolbox) else Toolbox(given or ())
 
 
-def _active(run: Run) -> Any:
+async def _whole_toolbox(run: Run) -> Toolbox:
+    """The agent's tools, then the call's: of one name, a client tool wins over a toolset's, which wins over ours."""
+    box = _toolbox(await _dynamic(run, run.definition.tools))
+    groups = await _dynamic(run, run.options.toolsets)
+    if groups:
+        box = box.with_more(sanitised(_mapping(groups, "toolsets"), "toolsets"))
+    clients = await _dynamic(run, run.options.client_tools)
+    return box.with_more(client_tools(clients, box)) if clients else box
+
+
+async def _hooks(run: Run) -> Hooks:
+    below = read_hooks(await _dynamic(run, run.definition.hooks))
+    return read_hooks(await _dynamic(run, run.options.hooks), below)
+
+
+async def _dynamic(run: Run, value: Any) -> Any:
+    return await resolve(value, run.request_context, run.definition.app)
+
+
+def _mapping(given: object, option: str) -> Any:
+    if not isinstance(given, Mapping):
+        message = f"{option}= takes a dict of groups of tools by name, not {type(given).__name__}."
+        raise ConfigurationError(message)
+    return cast("Mapping[str, Any]", given)
+
+
+def _offer(run: Run) -> Offer:
     wanted = run.options.active_tools
     if wanted is not None and (missing := [name for name in wanted if name not in run.toolbox]):
         known = ", ".join(run.toolbox) or "none"
         message = f"active_tools names {', '.join(map(repr, missing))}; the agent's tools are: {known}."
         raise ConfigurationError(message, id="AGENT_ACTIVE_TOOL_UNKNOWN", domain="AGENT")
-    return run.toolbox.specs(wanted)
+    return run.toolbox.offer(wanted)
 
 
 async def _bind_deps(run: Run) -> None:
@@ -84,7 +114,7 @@ async def _bind_deps(run: Run) -> None:
     if not callable(given):
         run.deps = given
         return
-    built = await resolve(given, run.request_context)
+    built = await _dynamic(run, given)
     if isinstance(built, AbstractAsyncContextManager):
         opened = cast("AbstractAsyncContextManager[Any]", built)
         with contained():
@@ -96,7 +126,7 @@ async def _prepared(run: Run) -> Prepared:
     options = run.options
     reader = MessageReader(run.ids, run.clock)
     context = reader.read(options.context) if options.context else []
-    given = reader.read(run.messages)
+    given = await take_results(run, reader.read(run.messages))
     return Prepared((*await _instructions(run), *system_turns(options.system)), tuple(context), tuple(given))
 
 
@@ -106,7 +136,7 @@ async def _instructions(run: Run) -> tuple[SystemTurn, ...]:
     given = run.definition.instructions
     if not callable(given):
         return system_turns(given)
-    turns = system_turns(await resolve(given, run.request_context))
+    turns = system_turns(await _dynamic(run, given))
     if not turns:
         message = f"The instructions function of agent {run.definition.id!r} returned nothing; return text."
         raise TenutoError(message, id="AGENT_GET_INSTRUCTIONS_FUNCTION_EMPTY_RETURN", domain="AGENT", category="USER")

@@ -22,21 +22,25 @@ from tenuto.core.payloads import Json, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.machine.records import Said
 from tenuto.messages.input import Messages, SystemInput
-from tenuto.messages.stored import Message, MessagePart
+from tenuto.messages.stored import DataPart, Message, MessagePart
 from tenuto.messages.turns import Prompt, ProviderOptions, Turn
-from tenuto.models.ports import LanguageModel, ToolChoice, ToolSpec
+from tenuto.models.ports import LanguageModel, ProviderTool, ToolChoice, ToolSpec
 from tenuto.models.settings import CallSettings
 from tenuto.steps.candidates import Candidate
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.store.ports import PendingCall
 from tenuto.tools.approval import ApprovalPolicy
-from tenuto.tools.toolbox import Toolbox
+from tenuto.tools.hooks import NO_HOOKS, Hooks
+from tenuto.tools.toolbox import RunnableTool, Toolbox
 
 
 class _Unset:
     def __repr__(self) -> str:
         return "..."
 
+
+CONCURRENCY = 10
+"""Tool calls of a step that run at once, unless a person may have to be asked or the call says otherwise."""
 
 UNSET: Any = _Unset()
 """Stands for a parameter that was not given, where None means something."""
@@ -58,6 +62,8 @@ class Definition(Struct, frozen=True):
     abort_grace: float = 5.0
     require_tool_approval: ApprovalPolicy = False
     max_retries: int | None = None
+    hooks: Any = None
+    app: Any = None
     resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, tuple[Candidate, ...]])
     """The models, once a run has resolved them; empty for dynamic ones."""
 
@@ -76,7 +82,7 @@ class Options(Struct, frozen=True):
     context: Messages | None = None
     tool_choice: ToolChoice = "auto"
     active_tools: tuple[str, ...] | None = None
-    tool_call_concurrency: int = 10
+    tool_call_concurrency: int | None = None
     model: Any = None
     model_settings: CallSettings = CallSettings()
     provider_options: ProviderOptions | None = None
@@ -89,6 +95,9 @@ class Options(Struct, frozen=True):
     on_suspended: Callback | None = None
     close_on_suspend: bool = True
     require_tool_approval: ApprovalPolicy = False
+    toolsets: Any = None
+    client_tools: Any = None
+    hooks: Any = None
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -108,6 +117,9 @@ class StepDraft(Struct, eq=False):
         denied: Calls answered with their denial.
         results: For the user.
         texts: For the model.
+        told: What the model is told in place of a result, as it is stored.
+        titles: Of the tools, for user interfaces.
+        written: Data that the step's tools wrote for the message.
     """
 
     said: Said
@@ -120,6 +132,9 @@ class StepDraft(Struct, eq=False):
     denied: set[str] = field(default_factory=set[str])
     results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
     texts: dict[str, str] = field(default_factory=dict[str, str])
+    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    titles: Mapping[str, str] = {}
+    written: list[DataPart] = field(default_factory=list[DataPart])
 
 
 class Run(Struct, eq=False):
@@ -156,6 +171,10 @@ class Run(Struct, eq=False):
     model: LanguageModel | None = None
     toolbox: Toolbox = field(default_factory=Toolbox)
     specs: tuple[ToolSpec, ...] = ()
+    provider_tools: tuple[ProviderTool, ...] = ()
+    hooks: Hooks = NO_HOOKS
+    attentive: Mapping[str, RunnableTool] = {}
+    writing: dict[str, RunnableTool] = field(default_factory=dict[str, RunnableTool])
     prompt: Prompt = field(default_factory=Prompt)
     input: list[Message] = field(default_factory=list[Message])
     context: list[Message] = field(default_factory=list[Message])
@@ -185,6 +204,20 @@ class Run(Struct, eq=False):
     def aborted(self) -> bool:
         """Whether somebody asked to stop."""
         return self.abort.signal.aborted
+
+    @property
+    def concurrency(self) -> int:
+        """Tool calls of a step that run at once: one after the other where a person may have to be asked.
+
+        What waits for a decision holds up no other call, whatever the number.
+        """
+        return self.options.tool_call_concurrency or (1 if self._may_ask() else CONCURRENCY)
+
+    def _may_ask(self) -> bool:
+        if self.options.require_tool_approval is not False or self.definition.require_tool_approval is not False:
+            return True
+        offered = (self.toolbox[spec.name] for spec in self.specs if spec.name in self.toolbox)
+        return any(each.require_approval is not False or each.suspend_schema is not None for each in offered)
 
     @property
     def model_name(self) -> str:

@@ -17,10 +17,10 @@ from tenuto.core import codec, faults
 from tenuto.core.errors import ToolError
 from tenuto.core.payloads import Json
 from tenuto.machine.commands import RunTool
-from tenuto.machine.records import ToolStarted
+from tenuto.machine.records import ToolEnded, ToolStarted
 from tenuto.messages.bounded import model_text
-from tenuto.steps import answer
-from tenuto.steps.calls import arguments_of, context_of, draft_of, find_call, find_tool, key_of
+from tenuto.steps import answer, around
+from tenuto.steps.calls import arguments_of, context_of, draft_of, find_call, find_tool, key_of, names_offered
 from tenuto.store.ports import EffectRow
 from tenuto.tools.effects import (
     SETTLE_SCHEMA,
@@ -76,12 +76,8 @@ async def settle_call(run: Run, log: RunLog, command: SettleUnknown) -> None:
         return
     entry = _Entry(run, log, tool, call, command.attempt)
     async with entry.alone():
-        if run.aborted:
-            return
-        if tool.effects == "once":
-            await entry.settle(unknown_after_restart(call.tool_name), await entry.known())
-        else:
-            await entry.again()
+        if not run.aborted:
+            await entry.find_out()
 
 
 async def refuse_call(run: Run, log: RunLog, command: RefuseCall) -> None:
@@ -91,7 +87,7 @@ async def refuse_call(run: Run, log: RunLog, command: RefuseCall) -> None:
     if reason is not None:
         await answer.deny(run, log, call, reason)
         return
-    names = ", ".join(spec.name for spec in run.specs) or "none"
+    names = ", ".join(names_offered(run)) or "none"
     text = (
         f"Tool {call.tool_name[:100]!r} not found. Available tools: {names}. Use one of these names exactly, "
         "or answer without a tool."
@@ -135,6 +131,8 @@ class _Entry:
         if self._call.tool_call_id in draft_of(self._run).unsettled:
             await self._told()
             return
+        if await self._answered_before():
+            return
         known = None if self._tool.key is None else await self.known()
         if known is not None and self._is_mine(known):
             known = None
@@ -147,10 +145,44 @@ class _Entry:
         else:
             await self._body()
 
+    async def find_out(self) -> None:
+        """Settle a call that somebody began who is gone."""
+        if self._tool.fn is None:  # it was with a hook
+            self._attempt += 1
+            await self.run()
+            return
+        known = await self.known()
+        if known is not None and self._is_mine(known) and known.status == "ok":
+            await self._end(_same(self._tool, known))  # the body had returned; what follows it had not
+        elif self._tool.effects == "once":
+            await self.settle(unknown_after_restart(self._call.tool_name), known)
+        else:
+            await self.again()
+
     async def again(self) -> None:
         """Run the body once more."""
         self._attempt += 1
         await self._body()
+
+    async def _answered_before(self) -> bool:
+        """Whether the call needs no body: a hook has answered, the client is to, or the run was aborted meanwhile."""
+        if self._run.hooks.before is None and self._tool.fn is not None:
+            return False
+        try:
+            said = await around.before(self._run, self._tool, self._call, self._context())
+        except asyncio.CancelledError:
+            if not self._run.aborted:
+                raise
+            return True
+        if self._run.aborted:
+            return True
+        if said is not None:
+            await self._begin()
+            await self._close(said)
+        elif self._tool.fn is None:
+            await self._begin()
+            await self._log.commit(ToolEnded(self._call.tool_call_id, self._attempt, "client", ""))
+        return said is not None or self._tool.fn is None
 
     async def settle(self, unknown: UnknownOutcome, row: EffectRow | None) -> None:
         """Find out what became of the effect; else answer `unknown`, or wait for somebody's word.
@@ -228,9 +260,24 @@ class _Entry:
         await self._log.commit(ToolStarted(self._call.tool_call_id, self._attempt), effects=rows)
 
     async def _end(self, outcome: Outcome, *, deduplicated: bool = False) -> None:
-        rows = [] if self._row is None else [_concluded(self._row, outcome)]
+        """Let what follows a body run, then record the outcome."""
+        ended = outcome
+        if around.follows(self._run, self._tool):
+            if self._row is not None and isinstance(outcome, Ok):
+                self._row = _concluded(self._row, outcome)
+                await self._log.commit(effects=[self._row])
+            try:
+                ended = await around.after(self._run, self._tool, self._call, self._context(), outcome)
+            except asyncio.CancelledError:
+                if not self._run.aborted:
+                    raise
+                ended = Aborted()
+        await self._close(ended, outcome, deduplicated=deduplicated)
+
+    async def _close(self, ended: Outcome, of_body: Outcome | None = None, *, deduplicated: bool = False) -> None:
+        rows = [] if self._row is None or of_body is None else [_concluded(self._row, of_body)]
         await answer.close(
-            self._run, self._log, self._call, self._attempt, outcome, effects=rows, deduplicated=deduplicated
+            self._run, self._log, self._call, self._attempt, ended, effects=rows, deduplicated=deduplicated
         )
 
     def _late(self, outcome: Outcome) -> None:

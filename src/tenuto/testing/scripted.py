@@ -28,6 +28,7 @@ from tenuto.models.ports import (
     ModelSettings,
     Part,
     ProviderReason,
+    ProviderTool,
     RequestStart,
     ToolChoice,
     ToolSpec,
@@ -54,12 +55,14 @@ class ScriptedRequest(msgspec.Struct, frozen=True, kw_only=True):
         messages: What a provider of chat completions would be sent: calls and results paired, as plain dicts.
         turns: System turns and history before rendering.
         tools: The tools offered.
+        provider_tools: The provider's own tools offered.
         abort: Fires when the run is aborted.
     """
 
     messages: tuple[dict[str, Any], ...]
     turns: tuple[Turn, ...]
     tools: tuple[ToolSpec, ...]
+    provider_tools: tuple[ProviderTool, ...]
     tool_choice: ToolChoice
     settings: ModelSettings
     provider_options: ProviderOptions | None
@@ -254,6 +257,7 @@ def _recorded(request: ModelRequest, messages: Sequence[msgspec.Raw]) -> Scripte
         messages=tuple(msgspec.json.decode(each) for each in messages),
         turns=(*prompt.system, *prompt.turns),
         tools=request.tools,
+        provider_tools=request.provider_tools,
         tool_choice=request.tool_choice,
         settings=request.settings,
         provider_options=request.provider_options,

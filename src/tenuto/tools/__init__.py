@@ -2,10 +2,13 @@
 
 from tenuto.tools.approval import ApprovalRequest
 from tenuto.tools.context import ToolContext
+from tenuto.tools.create import create_tool, provider_tool
 from tenuto.tools.entry import StepUnknown
+from tenuto.tools.hooks import ToolAfterHookContext, ToolHookContext, ToolHooks
 from tenuto.tools.outcome import ToolFailed
 from tenuto.tools.settlement import Applied, NotApplied, Unknown
 from tenuto.tools.tool import Tool, tool
+from tenuto.tools.writer import ToolWriter
 
 __all__ = [
     "Applied",
@@ -13,8 +16,14 @@ __all__ = [
     "NotApplied",
     "StepUnknown",
     "Tool",
+    "ToolAfterHookContext",
     "ToolContext",
     "ToolFailed",
+    "ToolHookContext",
+    "ToolHooks",
+    "ToolWriter",
     "Unknown",
+    "create_tool",
+    "provider_tool",
     "tool",
 ]

@@ -21,6 +21,7 @@ from tenuto.tools.callables import is_async
 from tenuto.tools.entry import Entry
 from tenuto.tools.ports import Effects, MemoryLedger, StepLedger
 from tenuto.tools.shape import DataSchema
+from tenuto.tools.writer import ToolWriter
 
 D_co = TypeVar("D_co", covariant=True, default=object)
 V_co = TypeVar("V_co", covariant=True, default=object)
@@ -42,11 +43,13 @@ class ToolContext(Struct, Generic[D_co, V_co], frozen=True, kw_only=True, eq=Fal
         request_context: The request's values; what is set here, later steps see.
         values: The same values validated by the agent's `request_context_schema`, else None.
         deps: The run's dependencies; in a run that was given none, a `ConfigurationError` that says where they go.
+        app: The agent's app, else None.
         abort_signal: Fires when the run is aborted. A thread cannot be stopped: a long sync tool should look at it.
         idempotency_key: The same on every attempt of this call; hand it to the service that takes effect.
         args: The validated arguments by name, defaults filled in; empty when a tool is called directly.
         resume_data: What the call was resumed with, as a value of the tool's `resume_schema`; None before a resume.
         suspend_payload: What the call had been suspended with, as JSON; None before a resume.
+        writer: Shows chunks on the run's stream while the tool runs; see `ToolWriter`.
         ledger: Where the steps of this call are recorded.
         entry: The runtime's own.
     """
@@ -61,11 +64,13 @@ class ToolContext(Struct, Generic[D_co, V_co], frozen=True, kw_only=True, eq=Fal
     request_context: RequestContext = field(default_factory=RequestContext)
     values: V_co = cast("Any", None)
     deps: D_co = cast("Any", None)
+    app: Any = None
     abort_signal: AbortSignal = field(default_factory=AbortSignal)
     idempotency_key: str = ""
     args: Mapping[str, Any] = field(default_factory=dict[str, Any])
     resume_data: Any = None
     suspend_payload: Any = None
+    writer: ToolWriter = field(default_factory=ToolWriter)
     ledger: StepLedger = field(default_factory=MemoryLedger)
     entry: Entry = field(default_factory=Entry)
 

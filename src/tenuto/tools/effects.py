@@ -69,7 +69,7 @@ def effect_key(tool: Tool[Any, ..., Any], bound: Bound, scope_id: str) -> str:
     Raises:
         ToolError: `TOOL_KEY_UNUSABLE`: a value in the key has no text that tells it from others; nothing ran.
     """
-    values = {name: bound.named[name] for name in tool.key or ()}
+    values = {name: bound.named.get(name) for name in tool.key or ()}
     return digest("effect", tool.key_scope, scope_id, tool.id, values)
 
 

@@ -116,19 +116,19 @@ class Entry:
 
     def step_sync(self, ledger: StepLedger, name: str, body: Body, effects: Effects) -> Json:
         """Run a step of a tool in a thread: the ledger is asked on the run's loop, the function runs in this thread."""
-        done = self._wait(self._begin(ledger, name, effects))
+        done = self.wait(self._begin(ledger, name, effects))
         if done is not None:
             return done.result
         inside = _step.set(name)
         try:
             value = body()
-            value = self._wait(_awaiting(value)) if inspect.isawaitable(value) else value
+            value = self.wait(_awaiting(value)) if inspect.isawaitable(value) else value
         except ToolFailed as error:
-            self._wait(ledger.end(name, StepFailed(error_text(error))))
+            self.wait(ledger.end(name, StepFailed(error_text(error))))
             raise
         finally:
             _step.reset(inside)
-        return self._wait(_end(ledger, name, value))
+        return self.wait(_end(ledger, name, value))
 
     async def close(self) -> None:
         """The call has its outcome: what a thread has under way on the loop is cancelled and joined."""
@@ -163,14 +163,22 @@ class Entry:
             raise ToolError(message, id="TOOL_STEP_NAME_TWICE", category="USER", details={"step": name})
         self._names.add(name)
 
-    def _go_on(self) -> None:
-        """Refuse when nothing may begin any more."""
+    def check_open(self) -> None:
+        """Refuse when the call has its outcome.
+
+        Raises:
+            ToolError: `TOOL_CALL_OVER`.
+        """
         if self._closed:
             raise _over()
+
+    def _go_on(self) -> None:
+        """Refuse when nothing may begin any more."""
+        self.check_open()
         if self.suspended is not None:  # the body swallowed the signal
             raise SuspendSignal(self.suspended)
 
-    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run `coroutine` on the run's loop and wait for it in this thread."""
         loop = self._loop
         if loop is None:

@@ -24,8 +24,9 @@ from tenuto.tools.entry import Entry, StepUnknown, SuspendSignal
 from tenuto.tools.outcome import FIND_OUT, Aborted, Failed, Ok, Outcome, ToolFailed, UnknownOutcome
 from tenuto.tools.results import to_json
 from tenuto.tools.schema import Bound
+from tenuto.tools.shape import Misfit
 from tenuto.tools.tool import Tool
-from tenuto.tools.validate import bind_arguments
+from tenuto.tools.validate import bind_arguments, refused_output, refused_values
 
 AnyContext = ToolContext[Any, Any]
 Late = Callable[[Outcome], None]
@@ -59,7 +60,10 @@ async def run_tool(tool: Tool[Any, ..., Any], context: AnyContext, args: Json, *
     if isinstance(bound, Failed):
         return bound
     entry = Entry(asyncio.get_running_loop(), suspend=tool.suspend_shape, resume=tool.resume_shape)
-    context = replace(context, args=bound.named, entry=entry)
+    context = replace(context, args=bound.named, entry=entry, writer=context.writer.of(entry))
+    refused, context = _with_values(tool, context)
+    if refused is not None:
+        return refused
     body = _body(tool, context, bound)
     running = awaited(body) if tool.is_async else threaded(body, _told(tool, context, args, late))
     try:
@@ -72,8 +76,20 @@ async def run_tool(tool: Tool[Any, ..., Any], context: AnyContext, args: Json, *
 
 
 def _body(tool: Tool[Any, ..., Any], context: AnyContext, bound: Bound) -> Body:
-    first = (context,) if tool.schema.context else ()
-    return lambda: tool.fn(*first, *bound.positional, **bound.keywords)
+    fn = tool.fn
+    assert fn is not None  # noqa: S101 - calls of a tool that is carried out elsewhere come nowhere near
+    return lambda: tool.schema.call(fn, bound, context)
+
+
+def _with_values(tool: Tool[Any, ..., Any], context: AnyContext) -> tuple[Failed | None, AnyContext]:
+    """The context with the view that the tool's own schema makes of the request's values, or the refusal."""
+    shape = tool.request_shape
+    if shape is None:
+        return None, context
+    try:
+        return None, replace(context, values=shape.read(context.request_context.all))
+    except Misfit as misfit:
+        return refused_values(tool, misfit), context
 
 
 def _told(tool: Tool[Any, ..., Any], context: AnyContext, given: Json, late: Late | None) -> LateEnding | None:
@@ -95,10 +111,12 @@ def _outcome(tool: Tool[Any, ..., Any], context: AnyContext, ending: Ending | Ti
 
 def _returned(tool: Tool[Any, ..., Any], value: Any) -> Outcome:
     try:
-        result = to_json(value)
-        return Ok(result, model_text(result, tool.max_result_chars))
+        result = to_json(value) if tool.output_shape is None else tool.output_shape.dump(value)
+    except Misfit as misfit:
+        return refused_output(tool, misfit)
     except ToolError as error:
-        return _without_result(tool, error, str(error))
+        return without_result(tool, error, str(error))
+    return Ok(result, model_text(result, tool.max_result_chars))
 
 
 def _raised(tool: Tool[Any, ..., Any], context: AnyContext, error: BaseException, given: Json) -> Outcome:
@@ -109,7 +127,7 @@ def _raised(tool: Tool[Any, ..., Any], context: AnyContext, error: BaseException
     text = error_text(error, given)
     if isinstance(error, StepUnknown):
         return UnknownOutcome(error, f"{text}\n{FIND_OUT}")
-    return Failed(error, text) if isinstance(error, ToolFailed) else _without_result(tool, error, text)
+    return Failed(error, text) if isinstance(error, ToolFailed) else without_result(tool, error, text)
 
 
 def _timed_out(tool: Tool[Any, ..., Any], context: AnyContext) -> Outcome:
@@ -118,10 +136,11 @@ def _timed_out(tool: Tool[Any, ..., Any], context: AnyContext) -> Outcome:
         id="TOOL_TIMEOUT",
         details={"timeout": tool.timeout},
     )
-    return Aborted(error) if context.abort_signal.aborted else _without_result(tool, error, str(error))
+    return Aborted(error) if context.abort_signal.aborted else without_result(tool, error, str(error))
 
 
-def _without_result(tool: Tool[Any, ..., Any], error: BaseException, text: str) -> Failed | UnknownOutcome:
+def without_result(tool: Tool[Any, ..., Any], error: BaseException, text: str) -> Failed | UnknownOutcome:
+    """The outcome of a body that ran and has no result: what may be said of its effect is the tool's to know."""
     if tool.effects == "none":
         return Failed(error, text)
     return UnknownOutcome(error, f"{text}\n{FIND_OUT}")

@@ -22,22 +22,32 @@ _MAX_REASON = 400
 
 def violations(schema: Json, value: Json) -> list[str]:
     """Why `value` does not fit, one reason an entry, each with its place; empty when it fits."""
+    return [bounded(f"{shown_place(place)}: {reason}", _MAX_REASON) for place, reason in issues_of(schema, value)]
+
+
+def issues_of(schema: Json, value: Json) -> list[tuple[tuple[int | str, ...], str]]:
+    """Why `value` does not fit, each reason with its place; empty when it fits."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
 
-    found: list[str] = []
+    found: list[tuple[tuple[int | str, ...], str]] = []
     try:
         checker = cast("Any", Draft202012Validator(schema))
         issues: Iterable[ValidationError] = checker.iter_errors(value)
         for issue in issues:
-            found.append(bounded(f"{issue.json_path}: {issue.message}", _MAX_REASON))
+            found.append((tuple(issue.absolute_path), bounded(issue.message, _MAX_REASON)))
             if len(found) == _MAX_REASONS:
                 break
     except RecursionError:
-        return ["$: it is nested too deep to be checked"]
+        return [((), "it is nested too deep to be checked")]
     except Exception as error:  # noqa: BLE001 - a reference that leads nowhere, a pattern that is none
-        return [f"$: it cannot be checked ({type(error).__name__}: {bounded(str(error), _MAX_REASON)})"]
+        return [((), f"it cannot be checked ({type(error).__name__}: {bounded(str(error), _MAX_REASON)})")]
     return found
+
+
+def shown_place(place: Iterable[int | str]) -> str:
+    """A place as a JSON path: `$.items[2].name`."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
 
 
 def problem(schema: Json) -> str | None:

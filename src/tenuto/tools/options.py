@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from tenuto.tools.tool import Tool
 
 _MIN_RESULT_CHARS = 200
+_ONLY_HERE = (
+    "timeout",
+    "reconcile",
+    "suspend_schema",
+    "resume_schema",
+    "output_schema",
+    "request_context_schema",
+    "key",
+)
 _SCOPES = ("run", "thread", "resource")
 _ON_UNKNOWN = ("error", "suspend")
 
@@ -32,17 +41,30 @@ def key_names(
     Raises:
         ConfigurationError: It is no list of names, or names something that is no parameter, or one twice.
     """
-    if key is None:
+    listed = listed_key(tool, key)
+    if listed is None:
         return None
-    if isinstance(key, str) or not isinstance(cast("object", key), Sequence):
-        raise ConfigurationError(f"Tool {tool!r}: key={key!r} has to be a tuple of parameter names: key=({key!r},).")
     bound = cast("partial[Any]", fn).keywords if isinstance(fn, partial) else {}
     known = [name for name in signature.parameters if name not in bound]
-    for at, name in enumerate(key):
+    for name in listed:
         if name not in known:
             raise ConfigurationError(
                 f"Tool {tool!r}: key has {name!r}, which is no parameter of it; they are: {', '.join(known) or 'none'}."
             )
+    return listed
+
+
+def listed_key(tool: str, key: Sequence[str] | None) -> tuple[str, ...] | None:
+    """`key` as a tuple, whatever its names mean.
+
+    Raises:
+        ConfigurationError: It is no list of names, or has one twice.
+    """
+    if key is None:
+        return None
+    if isinstance(key, str) or not isinstance(cast("object", key), Sequence):
+        raise ConfigurationError(f"Tool {tool!r}: key={key!r} has to be a tuple of parameter names: key=({key!r},).")
+    for at, name in enumerate(key):
         if name in key[:at]:
             raise ConfigurationError(f"Tool {tool!r}: key has {name!r} twice.")
     return tuple(key)
@@ -83,6 +105,22 @@ def check_effects(tool: Tool[Any, ..., Any]) -> None:
         )
     if tool.reconcile is not None and not callable(cast("object", tool.reconcile)):
         raise ConfigurationError(f"Tool {tool.id!r}: reconcile={tool.reconcile!r} has to be a function.")
+
+
+def check_elsewhere(tool: Tool[Any, ..., Any]) -> None:
+    """Refuse what would do nothing for a tool whose calls are carried out elsewhere.
+
+    Raises:
+        ConfigurationError: Such an option is given.
+    """
+    given = [name for name in _ONLY_HERE if getattr(tool.settings, name) is not None]
+    if tool.require_approval is not False:
+        given.append("require_approval")
+    if given:
+        raise ConfigurationError(
+            f"Tool {tool.id!r}: {', '.join(given)} would do nothing, for without execute= its calls are carried out "
+            "elsewhere."
+        )
 
 
 def check_limits(tool: Tool[Any, ..., Any]) -> None:

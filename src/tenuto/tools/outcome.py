@@ -29,10 +29,12 @@ class Ok(Struct, frozen=True):
     Attributes:
         result: The whole value as JSON builtins.
         text: The bounded form for the model.
+        told: What `to_model_output` made of it, as it is stored; None when the model is told the result itself.
     """
 
     result: Json
     text: str
+    told: Json = None
 
 
 class Failed(Struct, frozen=True):
@@ -50,10 +52,17 @@ class Failed(Struct, frozen=True):
 
 
 class UnknownOutcome(Struct, frozen=True):
-    """The body ran and gave no result: it may have taken effect; `text` says so."""
+    """The body ran and gave no result: it may have taken effect; `text` says so.
+
+    Attributes:
+        error: For the developer.
+        text: For the model.
+        result: Set when what the body returned was refused: a `tool-result` with this value, not a `tool-error`.
+    """
 
     error: BaseException
     text: str
+    result: Json = None
 
 
 class Aborted(Struct, frozen=True):

@@ -6,12 +6,13 @@ Invariant: the schema is a closed object without titles, and what it accepts is 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 from msgspec import Struct
 
 from tenuto.core.errors import ConfigurationError
+from tenuto.tools.context import ToolContext
 from tenuto.tools.parameters import EMPTY, Parameter, Parameters
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ _NESTED = frozenset(
 )  # fmt: skip
 
 
+NOTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+"""The JSON Schema of no arguments."""
+
+
 class Bound(Struct, frozen=True):
     """Validated arguments, ready for the function.
 
@@ -40,6 +45,28 @@ class Bound(Struct, frozen=True):
     positional: tuple[Any, ...]
     keywords: Mapping[str, Any]
     named: Mapping[str, Any]
+
+
+class InputSchema(Protocol):
+    """What a model may send to a tool, and how its function is called with it."""
+
+    @property
+    def json_schema(self) -> Mapping[str, Any]:
+        """For the model: a JSON Schema of type object."""
+        ...
+
+    def validate(self, raw: bytes) -> Bound:
+        """The arguments in the JSON object `raw`.
+
+        Raises:
+            Exception: They do not fit: a `pydantic.ValidationError`, a `Misfit`, or what a validator of the user's own
+                raised.
+        """
+        ...
+
+    def call(self, fn: Callable[..., Any], bound: Bound, context: ToolContext[Any, Any]) -> Any:
+        """What `fn` returns for these arguments."""
+        ...
 
 
 class ArgumentSchema:
@@ -57,6 +84,11 @@ class ArgumentSchema:
         self.json_schema: Mapping[str, Any] = json_schema
         self._arguments = parameters.arguments
         self._model = model
+
+    def call(self, fn: Callable[..., Any], bound: Bound, context: ToolContext[Any, Any]) -> Any:
+        """Call `fn` with its context first, if it takes one."""
+        first = (context,) if self.context else ()
+        return fn(*first, *bound.positional, **bound.keywords)
 
     def validate(self, raw: bytes) -> Bound:
         """The arguments in the JSON object `raw`, as the values the hints name.
@@ -89,10 +121,10 @@ def build_schema(tool: str, parameters: Parameters, descriptions: Mapping[str, s
         ConfigurationError: A hint has no JSON Schema; the message names the parameter.
     """
     if not parameters.arguments:
-        return ArgumentSchema(parameters, None, {"type": "object", "properties": {}, "additionalProperties": False})
+        return ArgumentSchema(parameters, None, NOTHING)
     try:
         model = _model_of(tool, parameters.arguments, descriptions)
-        found = _without_titles(model.model_json_schema(schema_generator=_generator()))
+        found = without_titles(model.model_json_schema(schema_generator=_generator()))
     except Exception as error:
         _blame(tool, parameters.arguments, error)
         raise
@@ -176,7 +208,7 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].strip()
 
 
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+def without_titles(schema: dict[str, Any]) -> dict[str, Any]:
     """A copy of a schema without `title` keywords; properties and values called so stay."""
     found: dict[str, Any] = {}
     for key, value in schema.items():
@@ -192,4 +224,4 @@ def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested(schema: Any) -> Any:
-    return _without_titles(cast("dict[str, Any]", schema)) if isinstance(schema, dict) else schema
+    return without_titles(cast("dict[str, Any]", schema)) if isinstance(schema, dict) else schema

@@ -6,9 +6,9 @@ Invariant: `dump` and `load` take and give JSON that fits `json_schema`, or rais
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -16,21 +16,47 @@ from tenuto.core.errors import ConfigurationError, ToolError
 from tenuto.core.foreign import message_of
 from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded, valid_text
-from tenuto.tools.json_schema import problem, violations
+from tenuto.tools.json_schema import issues_of, problem, shown_place
 from tenuto.tools.results import to_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
-DataSchema = type[Any] | UnionType | Mapping[str, Any]
-"""A Pydantic model, a TypedDict, a dataclass or any other type with a JSON Schema; or a JSON Schema as a dict."""
+
+class SchemaAdapter(Protocol):
+    """What a Pydantic `TypeAdapter` has."""
+
+    def json_schema(self) -> dict[str, Any]:
+        """Its JSON Schema."""
+        ...
+
+    def validate_json(self, data: bytes, /) -> Any:
+        """The value of a JSON text."""
+        ...
+
+
+DataSchema = type[Any] | UnionType | Mapping[str, Any] | SchemaAdapter
+"""A Pydantic model, a TypedDict, a dataclass or any other type with a JSON Schema; a `TypeAdapter`; or a JSON Schema as
+a dict."""
+
+Place = tuple[int | str, ...]
+Issue = tuple[Place, str]
+"""Where in the data, and why it does not fit."""
 
 _MAX_REASON = 400
 _MAX_REASONS = 10
 
 
 class Misfit(ValueError):
-    """The data do not fit; the text has one reason a line."""
+    """The data do not fit; the text has one reason a line.
+
+    Attributes:
+        issues: The reasons, each with its place.
+    """
+
+    def __init__(self, text: str, issues: Sequence[Issue] = ()) -> None:
+        super().__init__(text)
+        self.issues: tuple[Issue, ...] = tuple(issues)
 
 
 class Shape:
@@ -42,10 +68,10 @@ class Shape:
 
     def __init__(self, owner: str, schema: DataSchema) -> None:
         self._owner = owner
-        self._given = schema
+        self.given: DataSchema = schema
         if isinstance(schema, Mapping):
             self._json: Json = _checked(owner, schema)
-        elif not _is_hint(schema):
+        elif not (_is_hint(schema) or _is_adapter(schema)):
             raise ConfigurationError(f"{owner} takes a type or a JSON Schema, not {schema!r}.")
 
     @property
@@ -55,7 +81,7 @@ class Shape:
         Raises:
             ConfigurationError: The type has none.
         """
-        return self._json if isinstance(self._given, Mapping) else self._derived
+        return self._json if isinstance(self.given, Mapping) else self._derived
 
     def load(self, given: Json) -> Any:
         """The value that the JSON `given` stands for; for a JSON Schema, `given` itself.
@@ -64,9 +90,18 @@ class Shape:
             Misfit: It does not fit.
             ConfigurationError: See `json_schema`.
         """
-        if isinstance(self._given, Mapping):
+        if isinstance(self.given, Mapping):
             return _fitting(self._json, given)
         return self._validated(given)
+
+    def read(self, value: Any) -> Any:
+        """`value`, which need not be JSON, as an instance of the type; for a JSON Schema, checked and as JSON.
+
+        Raises:
+            Misfit: It does not fit.
+            ConfigurationError: See `json_schema`.
+        """
+        return _fitting(self._json, _as_json(value)) if isinstance(self.given, Mapping) else self._instance(value)
 
     def dump(self, value: Any) -> Json:
         """`value`, an instance of the type or what it can be made of, as JSON.
@@ -75,7 +110,7 @@ class Shape:
             Misfit: It does not fit.
             ConfigurationError: See `json_schema`.
         """
-        if isinstance(self._given, Mapping):
+        if isinstance(self.given, Mapping):
             return _fitting(self._json, _as_json(value))
         return _as_json(self._adapter.dump_python(self._instance(value), mode="json", by_alias=True))
 
@@ -93,7 +128,7 @@ class Shape:
         try:
             return self._adapter.validate_json(msgspec.json.encode(given))
         except ValidationError as error:
-            raise Misfit(_reasons(error)) from error
+            raise _misfit(error) from error
         except ConfigurationError:
             raise
         except Exception as error:
@@ -103,7 +138,9 @@ class Shape:
     def _adapter(self) -> TypeAdapter[Any]:
         from pydantic import TypeAdapter
 
-        hint: Any = self._given
+        hint: Any = self.given
+        if _is_adapter(hint):
+            return cast("TypeAdapter[Any]", hint)
         try:
             return TypeAdapter[Any](hint)
         except Exception as error:
@@ -120,7 +157,7 @@ class Shape:
     def _unusable(self, error: Exception) -> ConfigurationError:
         reason = str(error).partition("\n")[0].strip()
         return ConfigurationError(
-            f"{self._owner}: {self._given!r} has no JSON Schema ({reason}); use a Pydantic model, a dataclass, "
+            f"{self._owner}: {self.given!r} has no JSON Schema ({reason}); use a Pydantic model, a dataclass, "
             "a TypedDict of typing_extensions or a JSON Schema as a dict."
         )
 
@@ -136,6 +173,11 @@ def shape_of(owner: str, schema: DataSchema | None) -> Shape | None:
 
 def _is_hint(schema: object) -> bool:
     return isinstance(schema, (type, UnionType)) or hasattr(schema, "__origin__")
+
+
+def _is_adapter(schema: object) -> bool:
+    """A Pydantic `TypeAdapter`, told without importing Pydantic."""
+    return not isinstance(schema, type) and hasattr(schema, "validate_json") and hasattr(schema, "json_schema")
 
 
 def _checked(owner: str, schema: Mapping[str, Any]) -> Json:
@@ -157,9 +199,10 @@ def _as_json(value: Any) -> Json:
 
 
 def _fitting(schema: Json, given: Json) -> Json:
-    reasons = violations(schema, given)
-    if reasons:
-        raise Misfit("\n".join(f"- {bounded(valid_text(reason), _MAX_REASON)}" for reason in reasons))
+    found = issues_of(schema, given)
+    if found:
+        reasons = (bounded(f"{shown_place(place)}: {reason}", _MAX_REASON) for place, reason in found)
+        raise Misfit("\n".join(f"- {valid_text(reason)}" for reason in reasons), found)
     return given
 
 
@@ -173,7 +216,8 @@ def fit(schema: Json, given: Any) -> Json:
     return value if schema is None else _fitting(schema, value)
 
 
-def _reasons(error: ValidationError) -> str:
-    issues = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_REASONS]
-    lines = [f"- {'.'.join(map(str, issue['loc'])) or '$'}: {issue['msg']}" for issue in issues]
-    return "\n".join(bounded(valid_text(line), _MAX_REASON) for line in lines)
+def _misfit(error: ValidationError) -> Misfit:
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_REASONS]
+    issues = [(issue["loc"], issue["msg"]) for issue in found]
+    lines = [f"- {'.'.join(map(str, place)) or '$'}: {reason}" for place, reason in issues]
+    return Misfit("\n".join(bounded(valid_text(line), _MAX_REASON) for line in lines), issues)

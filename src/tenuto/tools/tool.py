@@ -9,32 +9,25 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, Protocol, cast, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, cast, overload
 
-from typing_extensions import TypeVar
+from msgspec.structs import replace
+from typing_extensions import TypeVar, Unpack
 
 from tenuto.core.errors import ConfigurationError
-from tenuto.messages.bounded import MODEL_TEXT_LIMIT
-from tenuto.models.ports import ToolSpec
+from tenuto.models.ports import ProviderTool, ToolSpec
 from tenuto.tools.callables import body_of, is_async
 from tenuto.tools.context import ToolContext
 from tenuto.tools.docstring import Docstring, parse_docstring
-from tenuto.tools.options import check_effects, check_key, check_limits, key_names
+from tenuto.tools.fields import ArgumentPolicy, KeyScope, OnUnknown, Reconcile, ToolFields, ToolSettings
+from tenuto.tools.options import check_effects, check_key, check_limits, key_names, listed_key
 from tenuto.tools.parameters import local_names, read_parameters, signature_of
 from tenuto.tools.ports import Effects
-from tenuto.tools.schema import ArgumentSchema, build_schema
-from tenuto.tools.settlement import Settlement
+from tenuto.tools.schema import InputSchema, build_schema
 from tenuto.tools.shape import DataSchema, Shape, shape_of
-
-KeyScope = Literal["run", "thread", "resource"]
-OnUnknown = Literal["error", "suspend"]
-ArgumentPolicy = Callable[[dict[str, Any]], bool | Awaitable[bool]]
-"""`require_approval=` of a tool: asked with the validated arguments by name, defaults filled in."""
-
-Reconcile = Callable[[ToolContext[Any, Any]], Settlement | Awaitable[Settlement]]
-"""`reconcile=` of a tool: finds out what became of a call whose outcome nobody stored."""
+from tenuto.tools.whole import ANYTHING, WholeInput, check_whole_key
 
 D = TypeVar("D")
 V = TypeVar("V")
@@ -45,13 +38,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Tool(Generic[D_contra, P, R_co]):
-    """A function a model can call; made by `@tool`.
+    """Something a model can call; made by `@tool`, `create_tool` or `provider_tool`.
 
     Calling it directly calls the function with its own signature: `await` it when the function is async.
 
     Attributes:
+        fn: The function; None for a tool that is carried out elsewhere (a client tool, a provider's own).
         id: Its name in a list of tools; in a dict of tools the key is the model's name.
         description: What the model reads.
+        settings: What else was given.
         effects: What a repetition would do; see `tool`.
         key: The parameters that tell one effect from another, else None; see `tool`.
         key_scope: Within what the key is unique.
@@ -60,63 +55,75 @@ class Tool(Generic[D_contra, P, R_co]):
         on_unknown: What happens when that cannot be found out.
         suspend_schema: What `ctx.suspend` takes, else None.
         resume_schema: What a suspended call is resumed with, else None.
-        suspend_shape: `suspend_schema` at work.
-        resume_shape: `resume_schema` at work.
+        output_shape: `output_schema` at work; the other shapes alike.
         timeout: Seconds the body may take, else None.
         strict: Whether the model's arguments are generated under its schema, where the provider can.
         title: For user interfaces; never sent to the model.
         max_result_chars: The longest text of a result that the model is given.
         is_async: Whether the function is a coroutine function; any other runs in a thread.
+        provider: The provider's own tool that this is, else None.
     """
 
     def __init__(
         self,
-        fn: Callable[P, R_co],
+        fn: Callable[P, R_co] | None,
         *,
         id: str | None = None,
         description: str | None = None,
-        effects: Effects = "once",
-        key: Sequence[str] | None = None,
-        key_scope: KeyScope = "run",
-        require_approval: bool | ArgumentPolicy = False,
-        reconcile: Reconcile | None = None,
-        on_unknown: OnUnknown = "error",
-        suspend_schema: DataSchema | None = None,
-        resume_schema: DataSchema | None = None,
-        timeout: float | None = None,
-        strict: bool | None = None,
-        title: str | None = None,
-        max_result_chars: int = MODEL_TEXT_LIMIT,
+        whole: WholeInput | None = None,
+        provider: ProviderTool | None = None,
+        **fields: Unpack[ToolFields],
     ) -> None:
-        functools.update_wrapper(self, fn, ("__module__", "__name__", "__qualname__", "__doc__"), ())
-        self.fn = fn
+        if fn is not None:
+            functools.update_wrapper(self, fn, ("__module__", "__name__", "__qualname__", "__doc__"), ())
+        self.settings: ToolSettings = _settings(fields)
+        given = self.settings
+        self.fn: Callable[P, R_co] | None = fn
         self.id: str = id or _name_of(fn)
-        self.effects: Effects = effects
-        self.key_scope: KeyScope = key_scope
-        self.require_approval = require_approval
-        self.reconcile = reconcile
-        self.on_unknown: OnUnknown = on_unknown
-        self.suspend_schema = suspend_schema
-        self.resume_schema = resume_schema
-        self.timeout = timeout
-        self.strict = strict
-        self.title = title
-        self.max_result_chars = max_result_chars
-        self.is_async: bool = is_async(fn)
-        self._doc = _docstring_of(fn)
+        self.provider: ProviderTool | None = provider
+        self.effects: Effects = given.effects
+        self.key_scope: KeyScope = given.key_scope
+        self.require_approval: bool | ArgumentPolicy = given.require_approval
+        self.reconcile: Reconcile | None = given.reconcile
+        self.on_unknown: OnUnknown = given.on_unknown
+        self.suspend_schema: DataSchema | None = given.suspend_schema
+        self.resume_schema: DataSchema | None = given.resume_schema
+        self.timeout: float | None = given.timeout
+        self.strict: bool | None = given.strict
+        self.title: str | None = given.title
+        self.max_result_chars: int = given.max_result_chars
+        self.is_async: bool = fn is not None and is_async(fn)
+        self._doc = _docstring_of(fn if whole is None else None)
         self.description: str = self._doc.text if description is None else inspect.cleandoc(description)
-        self._signature = signature_of(fn, self.id)
-        self.key: tuple[str, ...] | None = key_names(self.id, key, fn, self._signature)
-        self.suspend_shape: Shape | None = shape_of(f"Tool {self.id!r}: suspend_schema", suspend_schema)
-        self.resume_shape: Shape | None = shape_of(f"Tool {self.id!r}: resume_schema", resume_schema)
-        self._names = local_names(fn)
-        self._schema: ArgumentSchema | None = None
+        owner = f"Tool {self.id!r}"
+        self.output_shape: Shape | None = shape_of(f"{owner}: output_schema", given.output_schema)
+        self.suspend_shape: Shape | None = shape_of(f"{owner}: suspend_schema", given.suspend_schema)
+        self.resume_shape: Shape | None = shape_of(f"{owner}: resume_schema", given.resume_schema)
+        self.request_shape: Shape | None = shape_of(f"{owner}: request_context_schema", given.request_context_schema)
+        self._whole = whole
+        self._schema: InputSchema | None = None
         self._lock = threading.Lock()
+        self.key: tuple[str, ...] | None = self._read_signature(given.key)
         check_effects(self)
         check_limits(self)
 
+    def _read_signature(self, key: Sequence[str] | None) -> tuple[str, ...] | None:
+        """Look at the function now, while the names around it are there; its hints are resolved when needed."""
+        if self._whole is not None or self.fn is None:
+            return listed_key(self.id, key)
+        self._signature = signature_of(self.fn, self.id)
+        self._names = local_names(self.fn)
+        return key_names(self.id, key, self.fn, self._signature)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Call the function itself: no validation, no timeout, no thread."""
+        """Call the function itself: no validation, no timeout, no thread.
+
+        Raises:
+            TypeError: It has none.
+        """
+        if self.fn is None:
+            message = f"Tool {self.id!r} has no function here: its calls are answered by the client or the provider."
+            raise TypeError(message)
         return self.fn(*args, **kwargs)
 
     @property
@@ -125,7 +132,7 @@ class Tool(Generic[D_contra, P, R_co]):
         return self.id
 
     @property
-    def schema(self) -> ArgumentSchema:
+    def schema(self) -> InputSchema:
         """The JSON Schema of the arguments and their validator; built at the first use, in any thread.
 
         Raises:
@@ -134,11 +141,21 @@ class Tool(Generic[D_contra, P, R_co]):
         if self._schema is None:
             with self._lock:
                 if self._schema is None:
-                    parameters = read_parameters(self.fn, self._signature, self._names, self.id)
-                    check_key(self.id, self.key, parameters)
-                    self._schema = build_schema(self.id, parameters, self._doc.parameters)
-                    self._names = dict[str, Any]()
+                    self._schema = self._whole_schema() if self._whole is not None else self._hinted_schema()
         return self._schema
+
+    def _whole_schema(self) -> InputSchema:
+        whole = cast("WholeInput", self._whole)
+        if self.provider is None:
+            check_whole_key(self.id, self.key, whole.json_schema)
+        return whole
+
+    def _hinted_schema(self) -> InputSchema:
+        parameters = read_parameters(cast("Any", self.fn), self._signature, self._names, self.id)
+        check_key(self.id, self.key, parameters)
+        schema = build_schema(self.id, parameters, self._doc.parameters)
+        self._names = dict[str, Any]()
+        return schema
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -147,7 +164,33 @@ class Tool(Generic[D_contra, P, R_co]):
 
     def spec(self, name: str | None = None) -> ToolSpec:
         """The tool as a model sees it, under `name` or its id."""
-        return ToolSpec(name or self.id, self.description, self.parameters, self.strict)
+        return ToolSpec(name or self.id, self.description, self.parameters, self.strict, self.settings.provider_options)
+
+    def provider_spec(self, name: str | None = None) -> ProviderTool | None:
+        """The provider's own tool that this is, under `name` or its id; None for any other tool."""
+        return None if self.provider is None else replace(self.provider, name=name or self.id)
+
+    def for_client(self) -> Tool[Any, ..., Any]:
+        """The same tool without its function: the client carries its calls out.
+
+        A provider's own tool stays as it is.
+        """
+        if self.fn is None or self.provider is not None:
+            return cast("Tool[Any, ..., Any]", self)
+        schema = self.schema  # while it still has the function it is made from
+        return self._copied(_schema=schema, fn=None, is_async=False)
+
+    def with_results_of(self, other: Tool[Any, ..., Any]) -> Tool[Any, ..., Any]:
+        """The same tool with what `other` does with results, where it does nothing itself."""
+        mine, theirs = self.settings, other.settings
+        names = ("to_model_output", "on_output")
+        found = {name: getattr(theirs, name) for name in names if getattr(mine, name) is None}
+        return self._copied(settings=replace(mine, **found))
+
+    def _copied(self, **changes: Any) -> Tool[Any, ..., Any]:
+        copy = cast("Tool[Any, ..., Any]", object.__new__(type(self)))
+        copy.__dict__.update(self.__dict__, **changes)
+        return copy
 
     def __repr__(self) -> str:
         return f"Tool({self.id!r})"
@@ -164,7 +207,7 @@ class PlainFunction(Protocol):
         ...
 
 
-AnyTool = Tool[D, ..., Any] | PlainFunction | partial[Any]
+AnyTool = Tool[D, ..., Any] | ProviderTool | PlainFunction | partial[Any]
 """What can stand in a list of tools of an agent with dependencies `D`."""
 
 Tools = Sequence[AnyTool[D]] | Mapping[str, AnyTool[D]]
@@ -192,18 +235,7 @@ def tool(
     id: str | None = None,
     name: str | None = None,
     description: str | None = None,
-    effects: Effects = "once",
-    key: Sequence[str] | None = None,
-    key_scope: KeyScope = "run",
-    require_approval: bool | ArgumentPolicy = False,
-    reconcile: Reconcile | None = None,
-    on_unknown: OnUnknown = "error",
-    suspend_schema: DataSchema | None = None,
-    resume_schema: DataSchema | None = None,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    title: str | None = None,
-    max_result_chars: int = MODEL_TEXT_LIMIT,
+    **fields: Unpack[ToolFields],
 ) -> ToolDecorator: ...
 def tool(
     fn: Callable[..., Any] | None = None,
@@ -212,18 +244,7 @@ def tool(
     id: str | None = None,
     name: str | None = None,
     description: str | None = None,
-    effects: Effects = "once",
-    key: Sequence[str] | None = None,
-    key_scope: KeyScope = "run",
-    require_approval: bool | ArgumentPolicy = False,
-    reconcile: Reconcile | None = None,
-    on_unknown: OnUnknown = "error",
-    suspend_schema: DataSchema | None = None,
-    resume_schema: DataSchema | None = None,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    title: str | None = None,
-    max_result_chars: int = MODEL_TEXT_LIMIT,
+    **fields: Unpack[ToolFields],
 ) -> Any:
     """Make a tool of a function, bare (`@tool`) or with options (`@tool(timeout=30)`).
 
@@ -236,6 +257,7 @@ def tool(
         id: The name the model uses; default: the function's. Letters, digits, `_` and `-`, at most 64.
         name: Another word for `id`.
         description: Instead of the docstring's text.
+        **fields: What follows.
         effects: `"none"`: it only reads, and is run again freely. `"idempotent"`: run again with the same
             `ctx.idempotency_key`. `"once"` (default): never run again by us; when it fails other than by `ToolFailed`,
             the model is told that it may have taken effect.
@@ -252,40 +274,39 @@ def tool(
             `Unknown()`; sync or async. One that raises answers `Unknown()`.
         on_unknown: Without `reconcile`, or when it does not know: `"error"` tells the model that the call may have
             taken effect; `"suspend"` waits for a person who knows.
+        output_schema: What the function returns has to fit it, and becomes what it makes of it. A result that does not
+            fit is an error that the model is told.
+        request_context_schema: The request's values have to fit it, else the model is told so and the body does not
+            run; `ctx.values` is what it makes of them.
         suspend_schema: What `ctx.suspend` takes: a type (model, dataclass, TypedDict, ...) or a JSON Schema as a dict.
         resume_schema: What a suspended call is resumed with, in `ctx.resume_data`; alike.
         timeout: Seconds. Then an async tool is cancelled and waited for; the thread of a sync one is left alone.
         strict: Ask the provider to generate arguments under the schema.
         title: For user interfaces only.
         max_result_chars: Longer results are cut, with a marker, in what the model reads; the result itself is whole.
+        to_model_output: What the model is told in place of the result, which stays whole for you: a function of the
+            result as JSON, sync or async, that returns a plain value or `{"type": "text" | "json" | "content",
+            "value": ...}`; content is a list of `{"type": "text", "text": ...}` and `{"type": "media", "data": base64
+            or "url": ..., "media_type": ...}`. When it fails the model is told so, not the result.
+        on_input_start: Told, like the next two, while the model writes a call; see `tenuto.tools.listeners`.
+        on_input_delta: Told of each piece of the arguments' text.
+        on_input_available: Told of the arguments before they are validated.
+        on_output: Told of the result.
+        provider_options: By provider name: keys for this tool's definition.
 
     Raises:
+        TypeError: An unknown keyword.
         ConfigurationError: The function or an option cannot work as a tool.
     """
     if id is not None and name is not None and id != name:
         raise ConfigurationError(f"tool(id={id!r}, name={name!r}): they are the same option; give one.")
+    _settings(fields)
     chosen = id if id is not None else name
 
     def make(fn: Callable[..., Any]) -> Tool[Any, ..., Any]:
         if isinstance(fn, type) or not callable(fn):
             raise ConfigurationError(f"tool() takes a function, not {type(fn).__name__}.")
-        return Tool(
-            fn,
-            id=chosen,
-            description=description,
-            effects=effects,
-            key=key,
-            key_scope=key_scope,
-            require_approval=require_approval,
-            reconcile=reconcile,
-            on_unknown=on_unknown,
-            suspend_schema=suspend_schema,
-            resume_schema=resume_schema,
-            timeout=timeout,
-            strict=strict,
-            title=title,
-            max_result_chars=max_result_chars,
-        )
+        return Tool(fn, id=chosen, description=description, **fields)
 
     return make if fn is None else make(fn)
 
@@ -293,23 +314,38 @@ def tool(
 def as_tool(given: AnyTool[D], name: str | None = None) -> Tool[D, ..., Any]:
     """A tool as it is; a function made into one with `@tool`'s defaults, called `name` or by its own name.
 
+    A provider's own tool becomes one too.
+
     Raises:
         ConfigurationError: It is neither, or the function cannot work as a tool.
     """
     if isinstance(given, Tool):
         return given
+    if isinstance(given, ProviderTool):
+        return Tool(None, id=given.name, provider=given, whole=WholeInput(given.name, ANYTHING, None))
     if isinstance(given, type) or not callable(given):
         raise ConfigurationError(f"{given!r} is no tool: give a function, or what @tool made of one.")
     return Tool(cast("Callable[..., Any]", given), id=name)
 
 
-def _name_of(fn: Callable[..., Any]) -> str:
+def _settings(fields: Mapping[str, Any]) -> ToolSettings:
+    for name in fields:
+        if name not in ToolSettings.__struct_fields__:
+            known = ", ".join(ToolSettings.__struct_fields__)
+            message = f"A tool has no option {name!r}; they are: id, description, {known}."
+            raise TypeError(message)
+    return ToolSettings(**fields)
+
+
+def _name_of(fn: Callable[..., Any] | None) -> str:
     while isinstance(fn, partial):
         fn = fn.func
     return getattr(fn, "__name__", type(fn).__name__)
 
 
-def _docstring_of(fn: Callable[..., Any]) -> Docstring:
+def _docstring_of(fn: Callable[..., Any] | None) -> Docstring:
+    if fn is None:
+        return parse_docstring("")
     body = body_of(fn)
     text = inspect.getdoc(body)
     if text is None or (body is not fn and text == inspect.getdoc(object.__call__)):

@@ -10,13 +10,28 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from msgspec import Struct
+
 from tenuto.core.errors import ConfigurationError
-from tenuto.models.ports import ToolSpec
+from tenuto.models.ports import ProviderTool, ToolSpec
 from tenuto.tools.tool import Tool, Tools, as_tool
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+_MAX_SANITISED = 63
 
 RunnableTool = Tool[Any, ..., Any]
+
+
+class Offer(Struct, frozen=True):
+    """What a model is told of the tools it may use; `names` in the toolbox's order."""
+
+    names: tuple[str, ...]
+    specs: tuple[ToolSpec, ...]
+    provider: tuple[ProviderTool, ...]
+
+
+NO_OFFER = Offer((), (), ())
 
 
 class Toolbox(Mapping[str, RunnableTool]):
@@ -29,11 +44,11 @@ class Toolbox(Mapping[str, RunnableTool]):
         ConfigurationError: Two of one name, a name that providers refuse, or something that is no tool.
     """
 
-    __slots__ = ("_specs", "_tools")
+    __slots__ = ("_offers", "_tools")
 
     def __init__(self, tools: Tools[Any] = ()) -> None:
         self._tools = dict(_named(tools))
-        self._specs: dict[tuple[str, ...], tuple[ToolSpec, ...]] = {}
+        self._offers: dict[tuple[str, ...], Offer] = {}
 
     def __getitem__(self, name: str) -> RunnableTool:
         return self._tools[name]
@@ -43,6 +58,12 @@ class Toolbox(Mapping[str, RunnableTool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    def with_more(self, more: Mapping[str, RunnableTool]) -> Toolbox:
+        """A toolbox with `more` on top: a tool takes the place of another one of its name."""
+        box = Toolbox()
+        box._tools = {**self._tools, **more}
+        return box
 
     def active(self, names: Collection[str] | None = None) -> tuple[str, ...]:
         """The names that a model may use, in the toolbox's order; None selects all.
@@ -61,37 +82,86 @@ class Toolbox(Mapping[str, RunnableTool]):
         chosen = set(names)
         return tuple(name for name in self._tools if name in chosen)
 
-    def specs(self, names: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
-        """What the model is told of the active tools; the same tuple object for the same selection.
+    def offer(self, names: Collection[str] | None = None) -> Offer:
+        """What the model is told of the active tools; the same object for the same selection.
 
         Raises:
             ConfigurationError: See `active` and `Tool.schema`.
         """
         active = self.active(names)
-        found = self._specs.get(active)
+        found = self._offers.get(active)
         if found is None:
-            made = tuple(self._tools[name].spec(name) for name in active)
-            found = self._specs.setdefault(active, made)
+            found = self._offers.setdefault(active, self._offer(active))
         return found
+
+    def specs(self, names: Collection[str] | None = None) -> tuple[ToolSpec, ...]:
+        """The active tools that are ours or the client's; the same tuple object for the same selection."""
+        return self.offer(names).specs
+
+    def _offer(self, active: tuple[str, ...]) -> Offer:
+        tools = [(name, self._tools[name]) for name in active]
+        return Offer(
+            active,
+            tuple(each.spec(name) for name, each in tools if each.provider is None),
+            tuple(spec for name, each in tools if (spec := each.provider_spec(name)) is not None),
+        )
+
+
+def sanitised(given: Mapping[str, Tools[Any]], option: str) -> dict[str, RunnableTool]:
+    """The tools of several groups by names that every provider takes: those of a call come from anywhere.
+
+    Other characters than letters, digits, `_` and `-` become `_`, a digit or `-` at the beginning gets one before it,
+    and what is longer is cut to 63.
+
+    Args:
+        given: Groups of tools; a tool of a later one takes the place of another one of its name.
+        option: Where they come from, for errors.
+
+    Raises:
+        ConfigurationError: `AGENT_TOOL_NAME_COLLISION`: two names of one group become one; or something is no tool.
+    """
+    found: dict[str, RunnableTool] = {}
+    for group, tools in given.items():
+        mine: dict[str, str] = {}
+        for name, each in _pairs(tools, f"{option}[{group!r}]"):
+            fit = _fit(name)
+            if fit in mine:
+                message = f"{option}[{group!r}]: the tools {mine[fit]!r} and {name!r} are both {fit!r} to a model."
+                raise ConfigurationError(message, id="AGENT_TOOL_NAME_COLLISION", domain="AGENT")
+            mine[fit] = name
+            found[fit] = each
+    return found
+
+
+def _fit(name: str) -> str:
+    fit = _FOREIGN.sub("_", name)
+    if not fit or not (fit[0].isalpha() or fit[0] == "_"):
+        fit = f"_{fit}"
+    return fit[:_MAX_SANITISED]
+
+
+def _pairs(tools: Tools[Any], option: str) -> Iterator[tuple[str, RunnableTool]]:
+    if isinstance(tools, Mapping):
+        for key, given in tools.items():
+            yield key, as_tool(given, key)
+        return
+    if isinstance(tools, str) or not isinstance(cast("object", tools), Sequence):
+        raise ConfigurationError(f"{option} takes a list or a dict of tools, not {type(tools).__name__}.")
+    for given in tools:
+        each = as_tool(given)
+        yield each.id, each
 
 
 def _named(tools: Tools[Any]) -> Iterator[tuple[str, RunnableTool]]:
-    if isinstance(tools, Mapping):
-        for key, given in tools.items():
-            yield _checked(key), as_tool(given, key)
-        return
-    if isinstance(tools, str) or not isinstance(cast("object", tools), Sequence):
-        raise ConfigurationError(f"tools= takes a list or a dict of tools, not {type(tools).__name__}.")
-    seen: dict[str, Callable[..., Any]] = {}
-    for given in tools:
-        each = as_tool(given)
-        if each.id in seen:
+    seen: dict[str, Callable[..., Any] | None] = {}
+    for name, each in _pairs(tools, "tools="):
+        if name in seen:
             raise ConfigurationError(
-                f"Two tools are called {each.id!r} ({_origin(seen[each.id])} and {_origin(each.fn)}); "
+                f"Two tools are called {name!r} ({_origin(seen[name])} and {_origin(each.fn)}); "
                 "give one another id, or pass a dict."
             )
-        seen[each.id] = each.fn
-        yield _checked(each.id), each
+        seen[name] = each.fn
+        yield _checked(name), each
 
 
 def _checked(name: object) -> str:
@@ -103,5 +173,5 @@ def _checked(name: object) -> str:
     )
 
 
-def _origin(fn: Callable[..., Any]) -> str:
+def _origin(fn: Callable[..., Any] | None) -> str:
     return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', type(fn).__name__)}"

@@ -115,6 +115,8 @@ def _outcome(record: r.ToolEnded) -> str:
             return f"waits for data: {as_text(record.result)}"
         case "denied":
             return f"did not run: {record.text}"
+        case "client":
+            return "is the client's to carry out"
         case "aborted":
             return "was cut short by the abort, it may have taken effect"
 

@@ -126,6 +126,8 @@ class _Story:
                 self._close("it has no outcome")
                 error = f": {record.error.message}" if record.error else ""
                 self._add("end", f"{record.reason}{error}", at=record.at)
+            case r.DataWritten():
+                self._add("tool", f"{self._calls.name(record.call_id)} wrote {record.type}", call_id=record.call_id)
             case r.StepJudged() | r.Finished():
                 pass  # what comes next says it
             case _:

@@ -31,6 +31,8 @@ from tenuto.models.fit import arguments_of, decoded_text, hashed, tool_name
 from tenuto.models.render import Messages
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AFTER = "see the message after the results"
+_FILES = "The files of the tool results above, in their order:"
 _MAX_ID = 40
 _encode = msgspec.json.Encoder().encode
 
@@ -79,8 +81,24 @@ class ChatMessages:
         return self._message(out, turn.provider_options)
 
     def encode_tool(self, results: tuple[ResultPart, ...]) -> Messages:
-        """One message for each result."""
-        return tuple(msgspec.Raw(_encode(MessageOut("tool", each.text, each.tool_call_id))) for each in results)
+        """One message for each result, of text; their files follow in a user message, for a tool's cannot hold them.
+
+        Where no user message may stand there (Mistral), a file is a line of words.
+        """
+        messages = [MessageOut("tool", self._told(each), each.tool_call_id) for each in results]
+        files = [] if self._short else [part for each in results for part in _files(each)]
+        if files:
+            parts = [{"type": "text", "text": _FILES}, *(self._file(part) for part in files)]
+            messages.append(MessageOut("user", parts))
+        return tuple(msgspec.Raw(_encode(each)) for each in messages)
+
+    def _told(self, result: ResultPart) -> str:
+        if self._short or not _files(result):
+            return result.text
+        return "\n".join(
+            part.text if isinstance(part, Text) else f"[File of type {part.media_type}: {_AFTER}]"
+            for part in result.content or ()
+        )
 
     def fit_call_id(self, call_id: str) -> str:
         """The id itself, or a hash of it where it is too long or of the wrong letters."""
@@ -137,6 +155,10 @@ class ChatMessages:
     @staticmethod
     def _metadata(part: FilePart, provider: str) -> Mapping[str, Any]:
         return (part.provider_metadata or {}).get(provider) or {}
+
+
+def _files(result: ResultPart) -> list[FilePart]:
+    return [part for part in result.content or () if isinstance(part, FilePart)]
 
 
 def _image_url(part: FilePart, kind: str) -> str:
