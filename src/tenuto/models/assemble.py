@@ -79,15 +79,17 @@ class Assembler:
     Args:
         scope: Makes part ids unique among the answers of a run.
         used: Call ids of the history, which this answer must not use again.
+        made: Begins the ids of calls that came without a usable one.
     """
 
-    __slots__ = ("_counter", "_id", "_kind", "_scope", "_slots", "_taken", "_used", "calls", "parts")
+    __slots__ = ("_counter", "_id", "_kind", "_made", "_scope", "_slots", "_taken", "_used", "calls", "parts")
 
-    def __init__(self, scope: str = "0", used: Container[str] = ()) -> None:
+    def __init__(self, scope: str = "0", used: Container[str] = (), *, made: str = "call") -> None:
         self.parts: list[Part] = []
         self.calls: int = 0
         self._scope = scope
         self._used = used
+        self._made = made
         self._taken: set[str] = set()
         self._counter = 0
         self._kind = ""
@@ -260,7 +262,7 @@ class Assembler:
         fresh = label
         while not fresh or fresh in self._taken or fresh in self._used:
             number += 1
-            fresh = f"call_{self._scope}_{number}"
+            fresh = f"{self._made}_{self._scope}_{number}"
         self._taken.add(fresh)
         return fresh
 

@@ -20,19 +20,23 @@ _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNOR
 _STATUS_WORDS: tuple[tuple[str, int], ...] = (
     ("insufficient_quota", 429),
     ("rate_limit", 429),
+    ("resource_exhausted", 429),
     ("too_many_requests", 429),
     ("overloaded", 503),
     ("unavailable", 503),
     ("capacity", 503),
     ("timeout", 504),
+    ("deadline_exceeded", 504),
     ("context_length", 400),
     ("invalid_api_key", 401),
     ("authentication", 401),
     ("unauthorized", 401),
+    ("unauthenticated", 401),
     ("permission", 403),
     ("forbidden", 403),
     ("not_found", 404),
     ("invalid_request", 400),
+    ("invalid_argument", 400),
     ("bad_request", 400),
     ("badrequest", 400),
     ("server_error", 500),
@@ -43,18 +47,19 @@ _OUT_OF_MONEY = ("insufficient_quota", "billing", "payment", "credit")
 
 
 class ProviderError(msgspec.Struct, frozen=True):
-    """What a provider said about a failure, whatever the shape it said it in."""
+    """What a provider said about a failure, whatever the shape it said it in; `retry_after` in seconds."""
 
     message: str
     code: str | None = None
     type: str | None = None
+    retry_after: float | None = None
 
 
 def without_secrets(error: ProviderError, secrets: Iterable[str]) -> ProviderError:
     """The same, without the secrets that went into the request; only then it may be cut to length."""
     known = tuple(secrets)
     code, kind = (None if text is None else bounded(redact(text, known), _WORD) for text in (error.code, error.type))
-    return ProviderError(redact(error.message, known), code, kind)
+    return ProviderError(redact(error.message, known), code, kind, error.retry_after)
 
 
 def bounded(text: str, limit: int = LIMIT) -> str:
@@ -66,7 +71,7 @@ def bounded(text: str, limit: int = LIMIT) -> str:
 def read_error(value: Any) -> ProviderError | None:
     """The error in a decoded body or event, or None when it holds none.
 
-    Source: OpenAI error object; the variants of vLLM, FastAPI, Mistral, Gemini's compatible endpoint, OpenRouter.
+    Source: OpenAI error object; the variants of vLLM, FastAPI, Mistral, Google (`google.rpc.Status`), OpenRouter.
     """
     if isinstance(value, list):
         items = cast("list[Any]", value)
@@ -90,7 +95,21 @@ def read_error(value: Any) -> ProviderError | None:
 def _from_record(record: dict[str, Any]) -> ProviderError:
     message = record.get("message") or record.get("detail") or "The provider gave no message."
     kind = record.get("type") or record.get("status")
-    return ProviderError(_said(message), _text(record.get("code")), _text(kind))
+    return ProviderError(_said(message), _text(record.get("code")), _text(kind), _retry_info(record.get("details")))
+
+
+def _retry_info(details: Any) -> float | None:
+    """Seconds of Google's `RetryInfo`, such as "34.4s".
+
+    Source: google.rpc.RetryInfo and the JSON form of google.protobuf.Duration.
+    """
+    for detail in cast("list[Any]", details) if isinstance(details, list) else []:
+        match detail:
+            case {"retryDelay": str() as delay} if delay.endswith("s") and delay[:-1].replace(".", "", 1).isdecimal():
+                return float(delay[:-1])
+            case _:
+                continue
+    return None
 
 
 def _said(value: Any) -> str:
@@ -130,6 +149,7 @@ def in_band(
         type=error.type,
         status=status,
         retryable=is_retryable(status, error),
+        retry_after=error.retry_after,
     )
 
 
@@ -139,6 +159,7 @@ def from_response(
     """The error for an HTTP error status; `headers` have lower-case names."""
     known = tuple(secrets)
     error = without_secrets(_read_body(body), known)
+    wait = retry_after(headers)
     should = headers.get("x-should-retry")
     retryable = is_retryable(status, error) if should is None else should == "true"
     return ModelHTTPError(
@@ -149,7 +170,7 @@ def from_response(
         status=status,
         retryable=retryable,
         request_id=redact(request_id(headers) or "", known) or None,
-        retry_after=retry_after(headers),
+        retry_after=error.retry_after if wait is None else wait,
     )
 
 

@@ -90,7 +90,7 @@ class _Step:
         """Take the result for the first unanswered call of its id; False when there is none."""
         for at, origin in enumerate(self.origins):
             if origin == result.tool_call_id and self.answers[at] is None:
-                self.answers[at] = replace(result, tool_call_id=self.ids[at])
+                self.answers[at] = replace(result, tool_call_id=self.ids[at], tool_name=self.names[at])
                 return True
         return False
 

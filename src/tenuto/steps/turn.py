@@ -106,7 +106,7 @@ class TurnBuilder:
     @property
     def empty(self) -> bool:
         """Whether nothing was said that a user or a tool could use."""
-        return not self.files and not any(not isinstance(part, Reasoning) for part in self.turn.content)
+        return not self.files and not any(_is_said(part) for part in self.turn.content)
 
     def _solid(self, part: Part) -> c.AnyChunk | None:
         if self.finish is not None:
@@ -234,6 +234,11 @@ class TurnBuilder:
         p.ToolResultPayload: _result,
     }
     """What becomes of each part that is no delta; one table for all calls."""
+
+
+def _is_said(part: AssistantPart) -> bool:
+    """Whether a part is more than reasoning, or a text that is there for its signature alone."""
+    return bool(part.text) if isinstance(part, Text) else not isinstance(part, Reasoning)
 
 
 def _out_of_order(part: Any) -> ModelError:
