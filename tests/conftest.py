@@ -16,6 +16,7 @@ from tenuto.models.sessions import close_session
 from tenuto.runs.output import RunOutput
 from tenuto.testing import FakeProvider, check_stream
 from tests.oracle import assert_valid_chat_body
+from tests.oracle_gemini import assert_valid_gemini_body
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,8 @@ def _bodies_are_valid(monkeypatch):
     yield
     for request, rules in sent:
         allow = rules.allow_extra | ({"reasoning_content"} if rules.require_reasoning_echo else set())
-        assert_valid_chat_body(request.body, allow=frozenset(allow))
+        assert_valid = assert_valid_gemini_body if "GenerateContent" in request.path else assert_valid_chat_body
+        assert_valid(request.body, allow=frozenset(allow))
 
 
 @pytest.fixture(autouse=True)

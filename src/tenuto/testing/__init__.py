@@ -19,6 +19,7 @@ from tenuto.testing.provider import (
     ToolRounds,
     Usage,
     chat_chunk,
+    gemini_chunk,
 )
 from tenuto.testing.scripted import Batches, ScriptedModel, ScriptedRequest, ScriptExhausted
 from tenuto.testing.vclock import Deadlock, VirtualClock, run_virtual
@@ -47,6 +48,7 @@ __all__ = [
     "VirtualClock",
     "chat_chunk",
     "check_stream",
+    "gemini_chunk",
     "override",
     "run_virtual",
 ]

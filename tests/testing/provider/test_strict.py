@@ -174,6 +174,9 @@ ELSEWHERE: set[Reason] = {
     "model_not_found",
     "system_not_first",
     "missing_reasoning",
+    "bad_order",
+    "missing_signature",
+    "exclusive_parameters",
 }
 
 

@@ -2,6 +2,7 @@
 
 from tenuto.testing.provider.chat import chat_chunk
 from tenuto.testing.provider.gate import Gate
+from tenuto.testing.provider.gemini import gemini_chunk
 from tenuto.testing.provider.http1 import Request
 from tenuto.testing.provider.script import (
     AnyReply,
@@ -41,4 +42,5 @@ __all__ = [
     "ToolRounds",
     "Usage",
     "chat_chunk",
+    "gemini_chunk",
 ]

@@ -33,6 +33,7 @@ class Request:
         raw: The body's exact bytes.
         connection: Number of the connection it came on, from 0.
         keep_alive: The client wants to go on using the connection.
+        query: The query string, without its question mark.
     """
 
     method: str
@@ -41,6 +42,7 @@ class Request:
     raw: bytes
     connection: int = 0
     keep_alive: bool = True
+    query: str = ""
 
     @cached_property
     def body(self) -> Any:
@@ -94,7 +96,8 @@ class RequestReader:
         raw, stop = found
         del self._buffer[:stop]
         keep = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
-        return Request(method, target.partition("?")[0], headers, raw, self._connection, keep)
+        path, _, query = target.partition("?")
+        return Request(method, path, headers, raw, self._connection, keep, query)
 
     def _body(self, start: int, headers: Mapping[str, str]) -> tuple[bytes, int] | None:
         if headers.get("transfer-encoding", "").lower() == "chunked":

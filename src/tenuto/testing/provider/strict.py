@@ -66,6 +66,9 @@ Reason = Literal[
     "unknown_tool_choice",
     "bad_response_format",
     "stream_options_without_stream",
+    "bad_order",
+    "missing_signature",
+    "exclusive_parameters",
 ]
 """Why a request was refused: the `code` of the error body."""
 
