@@ -61,7 +61,7 @@ def test_records(record):
         ({"id": 3}, "'id' of a model record is text, not int"),
         ({"id": "a/b", "headers": {"x": 1}}, "text to text"),
         ({"id": "a/b", "headers": "x"}, "text to text"),
-        ({"id": "a/b", "api": "soap"}, "'chat' or 'responses'"),
+        ({"id": "a/b", "api": "soap"}, "'chat', 'responses'"),
         (["openai/a"], "stands alone"),
         (3, "got int"),
         (None, "got NoneType"),
@@ -207,3 +207,26 @@ def test_what_the_catalogue_knows_of_a_model_goes_with_it():
     assert resolve_model("openai/no-such-model").info is None
     assert resolve_model({"id": "openai/gpt-5", "url": "http://h/v1"}).info is None
     assert resolve_model("zai/glm-4.7")._format._quirks.echo_reasoning
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        (
+            "google/gemini-3-pro",
+            "<GeminiFormat google/gemini-3-pro at https://generativelanguage.googleapis.com/v1beta>",
+        ),
+        (
+            "gemini/gemini-3-pro",
+            "<GeminiFormat gemini/gemini-3-pro at https://generativelanguage.googleapis.com/v1beta>",
+        ),
+        (
+            {"id": "google/x", "api": "chat"},
+            "<ChatFormat google/x at https://generativelanguage.googleapis.com/v1beta/openai>",
+        ),
+        ({"id": "google/x", "url": "http://h/v1"}, "<ChatFormat google/x at http://h/v1>"),
+        ({"id": "mine/x", "url": "http://h/v1", "api": "google"}, "<GeminiFormat mine/x at http://h/v1>"),
+    ],
+)
+def test_a_model_is_asked_in_its_providers_dialect_or_the_one_that_a_record_names(config, shown):
+    assert repr(resolve_model(config)) == shown

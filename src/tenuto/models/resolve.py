@@ -8,17 +8,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from msgspec.structs import replace
 
 from tenuto.core.errors import ConfigurationError
 from tenuto.models.catalogue import Dialect, ModelInfo, Provider, Quirks, find_model, find_provider, names
 from tenuto.models.catalogue.own import ALIASES
+from tenuto.models.formats import FORMATS
 from tenuto.models.ports import LanguageModel
 
 _KEYS = ("id", "provider_id", "model_id", "url", "api_key", "headers", "api")
-_BUILT: tuple[Dialect, ...] = ("chat",)
+_APIS: tuple[Dialect, ...] = get_args(Dialect)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
@@ -59,17 +60,19 @@ def _split(name: str) -> tuple[str, str]:
 def _from_record(given: Mapping[str, Any]) -> LanguageModel:
     record = _normalised(given)
     provider, model_id = _identity(record)
-    if record.get("api") == "responses":
+    api = record.get("api")
+    if api is not None and api not in _APIS:
+        raise TypeError(f"'api' is {', '.join(map(repr, _APIS))}, not {api!r}.")
+    if api is not None and api not in FORMATS:
         raise ConfigurationError(
-            f"The Responses API is not built yet; leave out 'api' (or say 'chat') for {provider}/{model_id}.",
+            f"The {api!r} format is not built yet; leave out 'api' (or say 'chat') for {provider}/{model_id}.",
             id="MODEL_API_NOT_BUILT",
         )
-    if record.get("api", "chat") != "chat":
-        raise TypeError(f"'api' is 'chat' or 'responses', not {record['api']!r}.")
     if "url" not in record:
         return _known(provider, model_id, record)
     entry = find_provider(provider)
-    return _chat(provider, model_id, record, url=record["url"], quirks=entry.quirks if entry else Quirks())
+    quirks = entry.quirks if entry else Quirks()
+    return _speaking(api or "chat", provider, model_id, record, url=record["url"], quirks=quirks)
 
 
 def _normalised(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,20 +122,24 @@ def _known(provider: str, model_id: str, record: Mapping[str, Any]) -> LanguageM
     place = _place(entry, info, record.get("api"))
     if place is None:
         raise _unreachable(entry, info, provider, model_id)
-    url = os.environ.get(f"{_variable(provider)}_BASE_URL") or _filled(place, provider, model_id)
-    return _chat(provider, model_id, record, url=url, quirks=_quirks(entry, info), entry=entry, info=info)
+    dialect, template = place
+    url = os.environ.get(f"{_variable(provider)}_BASE_URL") or _filled(template, provider, model_id)
+    quirks = _quirks(entry, info)
+    return _speaking(dialect, provider, model_id, record, url=url, quirks=quirks, entry=entry, info=info)
 
 
-def _place(entry: Provider, info: ModelInfo | None, api: Dialect | None) -> str | None:
-    """The base URL at which the model can be asked in a dialect that is built; None when there is none.
+def _place(entry: Provider, info: ModelInfo | None, api: Dialect | None) -> tuple[Dialect, str] | None:
+    """A dialect that is built and the base URL at which the model can be asked in it; None when there is none.
 
     A model that has a dialect of its own is asked in another one only when the caller says so.
     """
     own = (info and info.dialect) or entry.dialect
     wanted = api or own
-    if wanted in _BUILT:
-        return (info.url if info and info.url and wanted == own else None) or entry.url_of(wanted)
-    return entry.url_of("chat") if api is None and not (info and info.dialect) else None
+    if wanted is not None and wanted in FORMATS:
+        url = (info.url if info and info.url and wanted == own else None) or entry.url_of(wanted)
+        return (wanted, url) if url else None
+    chat = entry.url_of("chat") if api is None and not (info and info.dialect) else None
+    return ("chat", chat) if chat else None
 
 
 def _filled(url: str, provider: str, model_id: str) -> str:
@@ -152,7 +159,8 @@ def _quirks(entry: Provider, info: ModelInfo | None) -> Quirks:
     return replace(entry.quirks, echo_reasoning=True) if info and info.echo_reasoning else entry.quirks
 
 
-def _chat(
+def _speaking(
+    dialect: Dialect,
     provider: str,
     model_id: str,
     record: Mapping[str, Any],
@@ -167,7 +175,6 @@ def _chat(
         raise ConfigurationError(
             f"The base URL of {provider}/{model_id} must begin with http:// or https://.", id="MODEL_URL_INVALID"
         )
-    from tenuto.models.chat import ChatFormat
     from tenuto.models.http_model import Endpoint, HttpModel
 
     endpoint = Endpoint(
@@ -178,7 +185,7 @@ def _chat(
         headers=record.get("headers", {}),
         info=info,
     )
-    return HttpModel(provider, model_id, endpoint, ChatFormat(provider, quirks))
+    return HttpModel(provider, model_id, endpoint, FORMATS[dialect](provider, quirks))
 
 
 def _local(name: str) -> LanguageModel:

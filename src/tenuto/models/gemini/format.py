@@ -1,0 +1,65 @@
+"""The Gemini format as one piece: contents, body, key and answers.
+
+Source: Gemini API reference, "models.streamGenerateContent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from tenuto.models.assemble import Assembler
+from tenuto.models.gemini.family import family_of
+from tenuto.models.gemini.messages import GeminiMessages
+from tenuto.models.gemini.options import read_options
+from tenuto.models.gemini.parts import UNLABELLED
+from tenuto.models.gemini.request import Warnings, build_body, warnings_for
+from tenuto.models.gemini.response import GeminiResponse
+from tenuto.models.gemini.tools import offered, write_tool
+from tenuto.models.ports import ModelRequest
+from tenuto.models.render import rendered
+from tenuto.models.tool_cache import ToolCache
+from tenuto.models.wire_format import Answering, WireRequest
+
+
+class GeminiFormat:
+    """See `WireFormat`."""
+
+    __slots__ = ("_declarations", "_messages", "_provider")
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._declarations = ToolCache(write_tool)
+        self._messages = {signed: GeminiMessages(signed=signed) for signed in (True, False)}
+
+    def request(self, model_id: str, request: ModelRequest) -> WireRequest:
+        """See `WireFormat.request`."""
+        family = family_of(model_id)
+        options = read_options(request.provider_options, self._provider)
+        slot = rendered(request.prompt, self._messages[family.signed])
+        system, contents = slot.split(request.prompt)
+        tools = offered(request, self._declarations, combines=family.signed)
+        warnings: Warnings = warnings_for(tools, options)
+        body = build_body(
+            request, family, system=system, contents=contents, offered=tools, options=options, warnings=warnings
+        )
+        return WireRequest(
+            f"/{_path(model_id)}:streamGenerateContent?alt=sse",
+            body,
+            Assembler(str(len(request.prompt.turns)), slot.used_ids, made=UNLABELLED),
+            options.headers,
+            warnings=tuple(warnings),
+        )
+
+    def key_headers(self, key: str) -> Mapping[str, str]:
+        """Google's own header."""
+        return {"x-goog-api-key": key}
+
+    def reader(self, answering: Answering) -> GeminiResponse:
+        """See `WireFormat.reader`."""
+        return GeminiResponse(answering)
+
+
+def _path(model_id: str) -> str:
+    """`gemini-x` is `models/gemini-x`; a tuned model's name says where it is itself."""
+    return quote(model_id if "/" in model_id else f"models/{model_id}", safe="/@:.")
