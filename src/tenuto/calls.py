@@ -240,6 +240,7 @@ class Call:
             call_deps=UNSET if "deps" in (setup.changed or ()) else self._deps,
             fragile=(*fragile, *sorted(lost), *_fragile_deps(setup, self._deps)),
             durable=setup.durable,
+            steerable=not setup.durable,
             values=values,
         )
 
@@ -292,6 +293,7 @@ def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
         store=setup.store,
         clock=setup.clock,
         ids=setup.ids,
+        durable=setup.durable,
         options=options,
         request_context=as_request_context(given.get("request_context")) if given else RequestContext(),
         deps=UNSET if "deps" in (setup.changed or ()) else deps,
@@ -307,6 +309,8 @@ async def cancelled(started: Started) -> None:
 
 def _persisted(merged: Mapping[str, Any], *, refuse: bool) -> tuple[Json, tuple[str, ...]]:
     """The persisted form; of a plain run, which may never need it, a credential is left out instead of refused."""
+    if refuse:  # of a durable run it only looks on, like any other callback
+        merged = {name: value for name, value in merged.items() if name != "on_iteration_complete"}
     given = merged.get("model")
     if refuse or given is None or isinstance(given, str):
         return persist(merged)

@@ -22,7 +22,7 @@ from tenuto.models.ports import LanguageModel, NamedTool, ToolChoice
 from tenuto.models.settings import read_settings, renamed_settings
 from tenuto.runs.result import Result
 from tenuto.steps.candidates import check_models
-from tenuto.steps.results import AbortEvent, StepResult, StopContext
+from tenuto.steps.results import AbortEvent, IterationContext, StepResult, StopContext
 from tenuto.steps.run import Options
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import HOOK_KEYS, ToolHooks, read_hooks
@@ -133,6 +133,8 @@ class SegmentOptions(TypedDict, total=False):
         abort_signal: Stops the run when it fires.
         on_chunk: Gets every chunk of `full_stream`.
         on_step_finish: Gets each `StepResult`.
+        on_iteration_complete: Gets an `IterationContext` after each step; what it returns (`{"continue": False}`,
+            `{"feedback": "..."}`) steers a plain run. A durable one is only observed.
         on_finish: Gets the `Result` of a run that neither failed nor was aborted.
         on_error: Gets the exception the run failed with.
         on_abort: Gets an `AbortEvent`.
@@ -160,6 +162,7 @@ class SegmentOptions(TypedDict, total=False):
     abort_signal: AbortSignal
     on_chunk: Callable[[AnyChunk], object]
     on_step_finish: Callable[[StepResult], object]
+    on_iteration_complete: Callable[[IterationContext], object]
     on_finish: Callable[[Result[Any]], object]
     on_error: Callable[[TenutoError], object]
     on_abort: Callable[[AbortEvent], object]
@@ -184,7 +187,15 @@ DefaultOptions = RunOptions | Callable[[RequestContext], RunOptions | Awaitable[
 _OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__))
 _CHOICE = spellings(("type", "tool_name"))
 _HOOKS = spellings(HOOK_KEYS)
-_CALLBACKS = ("on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort", "on_suspended")
+_CALLBACKS = (
+    "on_chunk",
+    "on_step_finish",
+    "on_iteration_complete",
+    "on_finish",
+    "on_error",
+    "on_abort",
+    "on_suspended",
+)
 _WHOLE = ("model", "tool_choice", "instructions", "system", "context")
 _BY_NAME = ("toolsets", "client_tools")
 
@@ -259,6 +270,7 @@ def _built(given: Mapping[str, Any]) -> Options:
         include_raw_chunks=_flag(given.get("include_raw_chunks", False), "include_raw_chunks"),
         on_chunk=given.get("on_chunk"),
         on_step_finish=given.get("on_step_finish"),
+        on_iteration_complete=given.get("on_iteration_complete"),
         on_finish=given.get("on_finish"),
         on_error=given.get("on_error"),
         on_abort=given.get("on_abort"),

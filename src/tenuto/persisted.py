@@ -41,6 +41,7 @@ SPECIAL = (
     "model_settings",
     "stop_when",
     "require_tool_approval",
+    "on_iteration_complete",
     "model",
     "toolsets",
     "client_tools",
@@ -80,6 +81,12 @@ def restore(kept: Json) -> tuple[dict[str, Any], tuple[str, ...]]:
         options["require_tool_approval"] = True if policy is None else policy
         if policy is None:
             missing.append("require_tool_approval")
+    if (name := options.pop("on_iteration_complete", None)) is not None:
+        callback = function_named(name)
+        if callback is None:
+            missing.append("on_iteration_complete")
+        else:
+            options["on_iteration_complete"] = callback
     return options, tuple(missing)
 
 
@@ -115,6 +122,13 @@ def _keep_approval(policy: Any, kept: dict[str, Any], degraded: list[str]) -> No
     kept["require_tool_approval"] = {"function": name} if name else bool(policy)
     if callable(policy) and name is None:
         degraded.append("require_tool_approval")
+
+
+def _keep_steering(callback: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    if name := name_of(callback):
+        kept["on_iteration_complete"] = name
+    else:
+        degraded.append("on_iteration_complete")
 
 
 def _keep_model(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
@@ -183,6 +197,7 @@ _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     "model_settings": _keep_settings,
     "stop_when": _keep_conditions,
     "require_tool_approval": _keep_approval,
+    "on_iteration_complete": _keep_steering,
     "model": _keep_model,
     "toolsets": _lose("toolsets"),
     "client_tools": _keep_client_tools,

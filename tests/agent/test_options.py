@@ -292,6 +292,7 @@ WRONG = [
     ("on_suspended", 3),
     ("require_tool_approval", 3),
     ("include_raw_chunks", 1),
+    ("on_iteration_complete", 3),
 ]
 
 

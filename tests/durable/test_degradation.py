@@ -226,3 +226,43 @@ async def test_S97_retention_never_takes_what_waits(world):
         await world.whole("waits")
         result = await second.call(lambda agent: agent.approve_tool_call_generate(run_id="waits"))
     assert result.text == "done"
+
+
+async def test_c19_a_durable_run_is_observed_and_never_steered(world):
+    seen = []
+
+    def steer(context):
+        seen.append(context)
+        return {"continue": False, "feedback": "Stop."}
+
+    async with FakeProvider([PAY, DONE]) as provider:
+        first = world.process(clerk(provider, [pay]))
+        output = await first.call(lambda agent: agent.stream("hi", run_id="r", on_iteration_complete=steer))
+        result = await output.get_full_output()
+        assert seen == []  # the step is not over while a call of it waits
+        result = await first.call(lambda agent: agent.approve_tool_call_generate(run_id="r"))
+    assert (result.text, result.degraded) == ("done", ())
+    assert [(each.iteration, each.is_final) for each in seen] == [(1, False), (2, True)]
+    assert [message.role for message in seen[-1].message_list] == ["user", "assistant"]
+    assert [message.text for message in result.messages] == ["hi", "done"]
+
+
+@durable_function("coach of the clerk")
+def coach(context):
+    return {"feedback": "Be brief."} if context.iteration == 1 else None
+
+
+@pytest.mark.parametrize("registered", [True, False])
+async def test_a_plain_run_that_waited_is_steered_by_a_registered_function(world, registered):
+    def unknown(context):
+        return coach(context)
+
+    async with FakeProvider([PAY, DONE]) as provider:
+        first = world.process(clerk(provider, [pay]), durable=False)
+        callback = coach if registered else unknown
+        await first.call(lambda agent: agent.generate("hi", run_id="r", on_iteration_complete=callback))
+        second = world.process(clerk(provider, [pay]), durable=False)
+        result = await second.call(lambda agent: agent.approve_tool_call_generate(run_id="r"))
+    feedback = ["Be brief."] if registered else []
+    assert [message.text for message in result.messages if message.text] == ["hi", *feedback, "done"]
+    assert result.degraded == (() if registered else ("on_iteration_complete",))

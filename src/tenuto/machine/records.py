@@ -214,11 +214,16 @@ class SegmentStarted(Record, frozen=True, tag="segment-started"):
 
 
 class StepJudged(Record, frozen=True, tag="step-judged"):
-    """The step is over: go on, or stop with this reason."""
+    """The step is over: go on, or stop with this reason.
+
+    Attributes:
+        feedback: What `on_iteration_complete` told the model.
+    """
 
     step: int
     go_on: bool
     reason: FinishReason
+    feedback: Message | None = None
 
 
 class AbortRequested(Record, frozen=True, tag="abort-requested"):

@@ -43,6 +43,8 @@ def to_turns(messages: Iterable[s.Message]) -> list[Turn]:
             case "user" | "signal":
                 if content := tuple(_user_parts(message.content.parts)):
                     turns.append(UserTurn(content))
+            case "assistant" if "completionResult" in (message.content.metadata or ()):
+                turns.append(UserTurn((Text(message.text),)))  # feedback: said to the model, not by it
             case "assistant":
                 turns.extend(_assistant_turns(message.content.parts))
             case _:

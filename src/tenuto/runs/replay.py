@@ -44,6 +44,7 @@ class Host(Struct, frozen=True):
     Attributes:
         options: From the run's first record to the options of this segment.
         request_context: The caller's values; they win over the stored ones.
+        durable: The agent is a durable one.
     """
 
     definition: Definition
@@ -53,6 +54,7 @@ class Host(Struct, frozen=True):
     options: Callable[[RunStarted], Restored]
     request_context: RequestContext
     deps: Any
+    durable: bool = False
 
     def __repr__(self) -> str:
         """The id alone; see `Definition`."""
@@ -108,6 +110,7 @@ def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
         values=validated_values(schema, context, None, host.definition.id),
         degraded=restored.degraded,
         durable=row.durable,
+        steerable=not host.durable,
     )
 
 

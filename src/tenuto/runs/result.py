@@ -15,10 +15,11 @@ from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResul
 from tenuto.core.errors import OutputInvalid, TenutoError
 from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
 from tenuto.messages.convert import to_turns
-from tenuto.messages.stored import Content, Message, StepStartPart, timestamp
+from tenuto.messages.stored import Message
 from tenuto.messages.turns import Turn
 from tenuto.steps.results import PendingCall, RequestInfo, ResponseInfo, StepResult
 from tenuto.steps.run import Run
+from tenuto.steps.transcript import all_messages, own_messages
 
 OutputT = TypeVar("OutputT", default=str)
 
@@ -115,8 +116,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
     """The result of `run`, which ended with `reason`."""
     steps = tuple(run.steps)
     last = steps[-1] if steps else None
-    answer = _answer(run)
-    own = () if answer is None else (answer,)
+    own = own_messages(run)
     return Result(
         run_id=run.run_id,
         text="".join(step.text for step in steps),
@@ -134,7 +134,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         provider_metadata=None if last is None else last.provider_metadata,
         pending=_pending(run) if reason == "suspended" else (),
         degraded=run.degraded,
-        messages=tuple(m for m in (*run.context, *run.input, *own) if m.role != "system"),
+        messages=all_messages(run),
         error=run.error,
     )
 
@@ -148,18 +148,6 @@ def _pending(run: Run) -> tuple[PendingCall, ...]:
 
 def _response(said: ResponseInfo, own: tuple[Message, ...]) -> Response:
     return Response(said.id, said.timestamp, said.model_id, said.headers, tuple(to_turns(own)), own)
-
-
-def _answer(run: Run) -> Message | None:
-    """The one assistant message that holds the whole response; None when nothing was said."""
-    if all(isinstance(part, StepStartPart) for part in run.parts):
-        return None
-    at = timestamp(run.clock.now() if run.ended_at is None else run.ended_at)
-    known = [message.created_at for message in (*run.context, *run.input)]
-    provider, _, model_id = (run.steps[-1].model if run.steps else run.model_name).partition("/")
-    metadata = {"modelId": model_id, "provider": provider} if model_id else None
-    content = Content(tuple(run.parts), metadata=metadata)
-    return Message(run.message_id, "assistant", max([at, *known]), content)
 
 
 def stream_text(result: Result[Any]) -> str:

@@ -16,10 +16,21 @@ from tenuto.machine import records as r
 from tenuto.messages.convert import Words, step_parts, to_turns
 from tenuto.messages.stored import DataPart, ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
 from tenuto.messages.told import read_told
-from tenuto.messages.turns import CallPart, Prompt, ProviderResult, Reasoning, ResultPart, SystemTurn, ToolTurn
+from tenuto.messages.turns import (
+    CallPart,
+    Prompt,
+    ProviderResult,
+    Reasoning,
+    ResultPart,
+    SystemTurn,
+    Text,
+    ToolTurn,
+    UserTurn,
+)
 from tenuto.steps.failure import error_of
 from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
 from tenuto.steps.run import StepDraft
+from tenuto.steps.transcript import take_feedback
 
 if TYPE_CHECKING:
     from tenuto.steps.run import Run
@@ -51,6 +62,9 @@ def absorb(run: Run, record: r.AnyRecord) -> None:
             _decide(run, record)
         case r.StepJudged():
             _close(run, record.reason)
+            if record.feedback is not None:
+                take_feedback(run, record.feedback)
+                run.prompt.append(UserTurn((Text(record.feedback.text),)))
         case r.AbortRequested():
             run.draft = run.draft or (StepDraft(record.said) if record.said is not None else None)
         case r.Finalised():
@@ -136,18 +150,21 @@ def _close(run: Run, reason: p.FinishReason) -> None:
     draft = run.draft
     if draft is None:
         return
+    run.parts.extend(draft_parts(run, draft))
     result = step_result(run, draft, reason)
     run.draft = run.sent = None
     run.steps.append(result)
     _forget_bodies(run)
     run.usage = run.usage + draft.said.usage
-    turn = draft.said.turn
+
+
+def draft_parts(run: Run, draft: StepDraft) -> list[MessagePart]:
+    """The stored parts of the step in progress."""
+    turn, step = draft.said.turn, len(run.steps) + 1
     calls = {call.tool_call_id: call for call in turn.calls}
-    step = len(run.steps)
     outcomes = {call_id: _invocation(draft, calls[call_id], chunk, step) for call_id, chunk in draft.results.items()}
-    run.parts.extend(step_parts(turn, outcomes, draft.said.model, step, Words(draft.texts, draft.told, draft.titles)))
-    run.parts.extend(_sources(draft))
-    run.parts.extend(draft.written)
+    words = Words(draft.texts, draft.told, draft.titles)
+    return [*step_parts(turn, outcomes, draft.said.model, step, words), *_sources(draft), *draft.written]
 
 
 def _forget_bodies(run: Run) -> None:

@@ -17,7 +17,9 @@ from tenuto.machine.decisions import goes_on
 from tenuto.machine.records import StepJudged
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.fold import call_chunks, step_result
+from tenuto.steps.iteration import complete_iteration
 from tenuto.steps.results import StopContext
+from tenuto.steps.transcript import feedback_message
 
 if TYPE_CHECKING:
     from tenuto.machine.commands import JudgeStep
@@ -34,9 +36,16 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
     reason = draft.said.reason
     open_ones = any(call.status == "client" for call in log.state.calls)
     wanted = not open_ones and goes_on(reason, called=bool(log.state.calls))
-    go_on = wanted and command.step < run.options.max_steps and not await _stopped(run, draft)
+    within = command.step < run.options.max_steps
+    go_on = wanted and within and not await _stopped(run, draft)
+    said = await complete_iteration(run, draft, final=not go_on)
+    if said.go_on is not None:
+        go_on = said.go_on and within and not open_ones
+    feedback = None
+    if said.feedback is not None and (wanted or go_on):
+        feedback = feedback_message(run.ids.new("msg"), said.feedback, run.clock.now())
     chunk = step_finish(run, draft, go_on=go_on)
-    await log.commit(StepJudged(command.step, go_on, reason), chunks=[chunk])
+    await log.commit(StepJudged(command.step, go_on, reason, feedback), chunks=[chunk])
     if run.options.on_step_finish is not None:
         await call_back(run.options.on_step_finish, run.steps[-1], "on_step_finish")
 

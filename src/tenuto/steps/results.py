@@ -14,6 +14,7 @@ from msgspec import Struct
 from tenuto.core import codec
 from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResult
 from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
+from tenuto.messages.stored import Message
 
 
 class RequestInfo(Struct, frozen=True, rename=wire_name):
@@ -77,6 +78,53 @@ class StopContext(Struct, frozen=True):
     """What a `stop_when` condition gets."""
 
     steps: tuple[StepResult, ...]
+
+
+class IterationCall(Struct, frozen=True):
+    """A tool call of a step."""
+
+    id: str
+    name: str
+    args: Json
+
+
+class IterationResult(Struct, frozen=True):
+    """The answer to a call: `result`, or the text of its `error` as the model was told it."""
+
+    id: str
+    name: str
+    result: Json
+    error: str | None = None
+
+
+class IterationContext(Struct, frozen=True, kw_only=True):
+    """What `on_iteration_complete` gets.
+
+    Attributes:
+        iteration: From 1.
+        max_iterations: The step limit.
+        is_final: Whether the run ends with this step, unless the callback says otherwise.
+        messages: Every message of the run so far that is not a system message.
+    """
+
+    iteration: int
+    max_iterations: int
+    text: str
+    tool_calls: tuple[IterationCall, ...]
+    tool_results: tuple[IterationResult, ...]
+    is_final: bool
+    finish_reason: FinishReason
+    run_id: str
+    agent_id: str
+    agent_name: str
+    messages: tuple[Message, ...]
+    thread_id: str | None = None
+    resource_id: str | None = None
+
+    @property
+    def message_list(self) -> tuple[Message, ...]:
+        """The same as `messages`."""
+        return self.messages
 
 
 class AbortEvent(Struct, frozen=True):

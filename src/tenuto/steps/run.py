@@ -89,6 +89,7 @@ class Options(Struct, frozen=True):
     include_raw_chunks: bool = False
     on_chunk: Callback | None = None
     on_step_finish: Callback | None = None
+    on_iteration_complete: Callback | None = None
     on_finish: Callback | None = None
     on_error: Callback | None = None
     on_abort: Callable[[AbortEvent], object] | None = None
@@ -147,6 +148,9 @@ class Run(Struct, eq=False):
         degraded: What of them this process does not have.
         candidates: The models in the order in which they are asked; `model` is the one in use.
         announced: The warnings of a `step-start` that viewers have seen nothing behind, while one stands so.
+        steerable: What `on_iteration_complete` says counts; not so for a durable agent's run.
+        parts: Of the answer in progress, whose id is `message_id`.
+        earlier: What the run said before it was given feedback, and the feedback.
         listening: It waits for somebody else's code, and may be interrupted.
         timed_out: Its time was over; it was stopped, as by an abort, and fails with this.
     """
@@ -186,15 +190,22 @@ class Run(Struct, eq=False):
     draft: StepDraft | None = None
     steps: list[StepResult] = field(default_factory=list[StepResult])
     parts: list[MessagePart] = field(default_factory=list[MessagePart])
+    earlier: tuple[Message, ...] = ()
+    first_message_id: str = ""
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     effect_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
     fragile: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
     durable: bool = False
+    steerable: bool = True
     usage: Usage = Usage()
     error: TenutoError | None = None
     timed_out: ModelTimeout | None = None
     ended_at: float | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the first message id: those of later answers are made of it."""
+        self.first_message_id = self.first_message_id or self.message_id
 
     def __repr__(self) -> str:
         """The id alone; see `Definition`."""

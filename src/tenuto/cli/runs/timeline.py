@@ -31,8 +31,8 @@ class Entry(Struct, frozen=True, omit_defaults=True, rename=wire_name):
 
     Attributes:
         seq: Place of the record it comes from.
-        kind: A word: `started`, `asked`, `model`, `said`, `call`, `tool`, `decision`, `segment`, `parked`, `abort`,
-            `end`.
+        kind: A word: `started`, `asked`, `model`, `said`, `call`, `tool`, `feedback`, `decision`, `segment`, `parked`,
+            `abort`, `end`.
         at: Seconds since the epoch, where it is known.
     """
 
@@ -128,8 +128,11 @@ class _Story:
                 self._add("end", f"{record.reason}{error}", at=record.at)
             case r.DataWritten():
                 self._add("tool", f"{self._calls.name(record.call_id)} wrote {record.type}", call_id=record.call_id)
-            case r.StepJudged() | r.Finished():
-                pass  # what comes next says it
+            case r.StepJudged(feedback=feedback):
+                if feedback is not None:
+                    self._add("feedback", feedback.text)
+            case r.Finished():
+                pass
             case _:
                 assert_never(record)
 

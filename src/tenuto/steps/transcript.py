@@ -1,0 +1,58 @@
+"""The messages of a run as they stand: what was sent with it, what it said, and what it was told on the way.
+
+Invariant: one assistant message holds the response up to where the run was told something; then another one begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tenuto.messages.stored import Content, Message, StepStartPart, TextPart, in_order, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from tenuto.messages.stored import MessagePart
+    from tenuto.steps.run import Run
+
+FEEDBACK: Mapping[str, Any] = {"completionResult": {"suppressFeedback": True}}
+"""Marks a stored message as feedback: an interface hides it, and a model reads it as said to it, not by it."""
+
+
+def own_messages(run: Run, parts: Sequence[MessagePart] = ()) -> tuple[Message, ...]:
+    """What the run added: its answer so far, with `parts` of a step in progress, and the feedback it was given."""
+    answer = _answer(run, (*run.parts, *parts))
+    own = run.earlier if answer is None else (*run.earlier, answer)
+    before = [*run.context, *run.input][-1:]
+    return tuple(in_order([*before, *own])[len(before) :])
+
+
+def all_messages(run: Run, parts: Sequence[MessagePart] = ()) -> tuple[Message, ...]:
+    """Every message of the run that is not a system message, oldest first."""
+    whole = (*run.context, *run.input, *own_messages(run, parts))
+    return tuple(message for message in whole if message.role != "system")
+
+
+def feedback_message(message_id: str, text: str, at: float) -> Message:
+    """Feedback in its stored form."""
+    return Message(message_id, "assistant", timestamp(at), Content((TextPart(text),), metadata=FEEDBACK))
+
+
+def take_feedback(run: Run, feedback: Message) -> None:
+    """End the answer so far; what the run says next is a message of its own."""
+    answer = _answer(run, tuple(run.parts), feedback.created_at)
+    run.earlier = (*run.earlier, *(() if answer is None else (answer,)), feedback)
+    run.parts = []
+    run.message_id = f"{run.first_message_id}-{len(run.steps)}"
+
+
+def _answer(run: Run, parts: tuple[MessagePart, ...], at: datetime | None = None) -> Message | None:
+    """The assistant message of `parts`; None when nothing was said."""
+    if all(isinstance(part, StepStartPart) for part in parts):
+        return None
+    end = at or timestamp(run.clock.now() if run.ended_at is None else run.ended_at)
+    known = [message.created_at for message in (*run.context, *run.input)]
+    provider, _, model_id = (run.steps[-1].model if run.steps else run.model_name).partition("/")
+    metadata = {"modelId": model_id, "provider": provider} if model_id else None
+    return Message(run.message_id, "assistant", max([end, *known]), Content(parts, metadata=metadata))
