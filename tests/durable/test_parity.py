@@ -425,6 +425,15 @@ async def a_reader_that_stays(case: Case) -> None:
     case.note("result", result.text, result.finish_reason, result.usage, result.messages)
 
 
+@scenario
+async def a_model_that_fails_and_its_fallback(case: Case) -> None:
+    cut = ScriptedModel([Reply("Hel", drop_after=1)], model_id="cut")
+    agent = await case.agent([Call("add", {"a": 1, "b": 2}), "done"], [add], model=ScriptedModel())
+    models = [ScriptedModel(ModelError("no")), cut, case.models[0]]
+    result = await case.stream(agent.stream("hi", run_id="r1", model=models, **case.callbacks()))
+    case.note("steps", [step.model for step in result.steps], result.degraded)
+
+
 # -- the table ---------------------------------------------------------------------------------------------------------
 
 
@@ -485,6 +494,12 @@ async def _model_record(case: Case) -> str:
     return "the call is refused before anything is stored"
 
 
+async def _steered(case: Case) -> str:
+    agent = await case.agent([Call("add", {"a": 1, "b": 2}), "done"], [add])
+    result = await agent.generate("hi", run_id="r1", on_iteration_complete=lambda _: {"continue": False})
+    return "the run goes on" if result.text else "the run stops"
+
+
 async def _durable_method(case: Case) -> str:
     agent = await case.agent(["Oh."])
     await agent.generate("hi", run_id="r1")
@@ -498,6 +513,7 @@ DIFFERENT = {
     "the caller of generate is cancelled": _cancelled,
     "the loop ends in order": _loop_ends,
     "a model record with a key of its own": _model_record,
+    "on_iteration_complete says stop": _steered,
     "a durable method": _durable_method,
 }
 

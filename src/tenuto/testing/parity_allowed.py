@@ -46,6 +46,12 @@ PARITY_ALLOWED: tuple[Allowed, ...] = (
         "No credential is ever persisted or published (spec of durable agents, I18).",
     ),
     Allowed(
+        "on_iteration_complete says stop",
+        "the run stops",
+        "the run goes on",
+        "On durable agents it only observes: continue and feedback do not affect the loop (contract: durable agents).",
+    ),
+    Allowed(
         "a durable method",
         "DURABLE_AGENT_NOT_REGISTERED",
         "it is there",
