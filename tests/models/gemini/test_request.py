@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tenuto.core.errors import ModelError
-from tenuto.messages.turns import AssistantTurn, Custom, FilePart, Prompt, Reasoning, SystemTurn, Text, UserTurn
+from tenuto.messages.turns import (
+    AssistantTurn,
+    Custom,
+    FilePart,
+    Prompt,
+    Reasoning,
+    ResultPart,
+    SystemTurn,
+    Text,
+    ToolTurn,
+    UserTurn,
+)
 from tenuto.models.ports import (
     ModelRequest,
     ModelSettings,
@@ -122,6 +133,19 @@ async def test_calls_of_another_vendor_are_marked_as_unsigned():
 async def test_files(part, expected):
     body = await sent(UserTurn((Text("see"), part)))
     assert body["contents"][0]["parts"][1] == expected
+
+
+@pytest.mark.parametrize(("name", "inside"), [("google/gemini-3-pro", True), (OLD, False)])
+async def test_files_of_results(name, inside):
+    seen = (Text("seen"), FilePart("image/png", data=PNG), FilePart("image/png", url="https://h/i"))
+    answer = ToolTurn((ResultPart("c1", "f", "seen\n[File]", None, seen),))
+    body = await sent(user("a"), said("", call("c1")), answer, name=name, tools=(F,))
+    image = {"inlineData": {"mimeType": "image/png", "data": PNG}}
+    linked = {"fileData": {"mimeType": "image/png", "fileUri": "https://h/i"}}
+    response = {"id": "c1", "name": "f", "response": {"output": "seen\n[File]"}}
+    held = [{"functionResponse": {**response, "parts": [image]}}]
+    after = [{"functionResponse": response}, image, linked]
+    assert body["contents"][2]["parts"] == (held if inside else after)
 
 
 async def test_options_of_a_message_apply_to_its_files():

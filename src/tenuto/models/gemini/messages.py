@@ -90,8 +90,11 @@ class GeminiMessages:
         return content("model", parts)
 
     def encode_tool(self, results: tuple[ResultPart, ...]) -> Messages:
-        """One content for all results."""
-        return content("user", [{"functionResponse": _response(result)} for result in results])
+        """One content for all results; their files are in them, or after them where a result cannot hold any."""
+        parts = [{"functionResponse": _response(result, holds_files=self._signed)} for result in results]
+        if not self._signed:
+            parts += [_file(part) for result in results for part in result.content or () if isinstance(part, FilePart)]
+        return content("user", parts)
 
     def fit_call_id(self, call_id: str) -> str:
         """The id itself."""
@@ -142,9 +145,15 @@ def _labelled(call_id: str, fields: dict[str, Any]) -> dict[str, Any]:
     return fields if call_id.startswith(UNLABELLED) else {"id": call_id, **fields}
 
 
-def _response(result: ResultPart) -> dict[str, Any]:
+def _response(result: ResultPart, *, holds_files: bool) -> dict[str, Any]:
+    """A result; of its files those that have their data here, as it can hold no other."""
     outcome = {"error" if result.is_error else "output": result.text}
-    return _labelled(result.tool_call_id, {"name": _tool_name(result.tool_name), "response": outcome})
+    fields: dict[str, Any] = {"name": _tool_name(result.tool_name), "response": outcome}
+    content = result.content or () if holds_files else ()
+    files = [_file(part) for part in content if isinstance(part, FilePart) and part.data is not None]
+    if held := [part for part in files if "inlineData" in part]:
+        fields["parts"] = held
+    return _labelled(result.tool_call_id, fields)
 
 
 def _provider_call(part: CallPart, own: Mapping[str, Any]) -> dict[str, Any] | None:
