@@ -67,6 +67,7 @@ class ResultPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag=
     Attributes:
         content: What a tool's `to_model_output` made of it, when that is more than text. A dialect that can say files
             in a result renders it instead of `text`; for one that cannot, `text` has a line for each file.
+        provider_metadata: That of the call; the renderer puts it there, for formats whose answers depend on the call.
     """
 
     tool_call_id: str
@@ -74,6 +75,7 @@ class ResultPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag=
     text: str
     is_error: bool | None = None
     content: tuple[ToldPart, ...] | None = None
+    provider_metadata: Mapping[str, Any] | None = None
 
 
 class ProviderResult(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="provider-result"):

@@ -95,6 +95,7 @@ def read_error(value: Any) -> ProviderError | None:
 def _from_record(record: dict[str, Any]) -> ProviderError:
     message = record.get("message") or record.get("detail") or "The provider gave no message."
     kind = record.get("type") or record.get("status")
+    kind = None if kind == "error" else kind  # the name of the event, not of the error
     return ProviderError(_said(message), _text(record.get("code")), _text(kind), _retry_info(record.get("details")))
 
 

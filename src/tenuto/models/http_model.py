@@ -108,7 +108,9 @@ class HttpModel:
         call = self._prepare(request)
         yield [RequestStart(Raw(call.wire.body), call.wire.warnings)]
         http = await self._transport.open(call.http)
-        reader = self._format.reader(Answering(self._provider, http.headers, call.wire.assembler, call.secrets))
+        wire = call.wire
+        answering = Answering(self._provider, http.headers, wire.assembler, call.secrets, request.provider_tools)
+        reader = self._format.reader(answering)
         feed = partial(_feed_raw, call) if request.include_raw else _feed
         try:
             kind = http.headers.get("content-type", "")
@@ -124,7 +126,7 @@ class HttpModel:
             for parts in _last(reader, splitter):
                 yield parts
         except ModelError:
-            if said := call.wire.assembler.take():
+            if said := wire.assembler.take():
                 yield said  # it stood before the failure in the same read
             raise
         finally:

@@ -72,11 +72,11 @@ class Dialect(Protocol):
 class _Step:
     """The calls of one assistant turn; its answers, once settled, are `size` messages that stand from `start` on."""
 
-    __slots__ = ("answers", "ids", "names", "origins", "size", "start")
+    __slots__ = ("answers", "calls", "ids", "origins", "size", "start")
 
     def __init__(self, calls: list[CallPart], ids: list[str]) -> None:
         self.origins = [call.tool_call_id for call in calls]
-        self.names = [call.tool_name for call in calls]
+        self.calls = calls
         self.ids = ids
         self.answers: list[ResultPart | None] = [None] * len(ids)
         self.start = -1
@@ -90,13 +90,19 @@ class _Step:
         """Take the result for the first unanswered call of its id; False when there is none."""
         for at, origin in enumerate(self.origins):
             if origin == result.tool_call_id and self.answers[at] is None:
-                self.answers[at] = replace(result, tool_call_id=self.ids[at], tool_name=self.names[at])
+                call = self.calls[at]
+                own = {"tool_name": call.tool_name, "provider_metadata": call.provider_metadata}
+                self.answers[at] = replace(result, tool_call_id=self.ids[at], **own)
                 return True
         return False
 
     def results(self, text: str) -> tuple[ResultPart, ...]:
         """One result per call; `text` where there is none."""
-        return tuple(answer or ResultPart(self.ids[at], self.names[at], text) for at, answer in enumerate(self.answers))
+        return tuple(answer or self._without(at, text) for at, answer in enumerate(self.answers))
+
+    def _without(self, at: int, text: str) -> ResultPart:
+        call = self.calls[at]
+        return ResultPart(self.ids[at], call.tool_name, text, provider_metadata=call.provider_metadata)
 
 
 class Rendered:

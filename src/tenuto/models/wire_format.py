@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tenuto.core.payloads import Json
 from tenuto.models.assemble import Assembler
-from tenuto.models.ports import ModelRequest, Part
+from tenuto.models.ports import ModelRequest, Part, ProviderTool
 
 
 class WireRequest(Struct, frozen=True):
@@ -41,12 +41,14 @@ class Answering(Struct, frozen=True):
     Attributes:
         headers: Of the HTTP response, lower-cased.
         secrets: What error messages must not repeat.
+        provider_tools: Those of the request; they hold the caller's names.
     """
 
     provider: str
     headers: Mapping[str, str]
     assembler: Assembler
     secrets: tuple[str, ...] = ()
+    provider_tools: tuple[ProviderTool, ...] = ()
 
 
 class Reader(Protocol):

@@ -1,0 +1,202 @@
+"""The answer of a responses call: events in, parts out.
+
+Invariant: it ends with `Finish` only at `response.completed` or `response.incomplete`; `response.failed`, an error
+event, an event that cannot be read and a stream that stops early raise.
+
+Source: OpenAI API reference, "Responses", streaming events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tenuto.core.credentials import redact
+from tenuto.core.errors import ModelError
+from tenuto.core.payloads import ResponseMetadataPayload, Usage
+from tenuto.models.http_errors import ProviderError, bounded, in_band, read_error
+from tenuto.models.ports import Finish, Part, ProviderReason
+from tenuto.models.responses.output import OutputItems
+from tenuto.models.responses.wire import Event, ResponseObject, WireUsage
+from tenuto.models.wire_format import Answering
+
+_DONE = b"[DONE]"
+_SHOWN = 16 * 1024
+"""Bytes of an unreadable event that are looked through before a few of them are shown."""
+
+_CUT_SHORT: Mapping[str | None, ProviderReason] = {
+    "max_output_tokens": "length",
+    "max_messages": "length",
+    "content_filter": "content-filter",
+}
+_event = msgspec.json.Decoder(Event).decode
+_response = msgspec.json.Decoder(ResponseObject).decode
+_any = msgspec.json.Decoder().decode
+
+
+class ResponsesReader:
+    """Decodes one answer; see `wire_format.Reader`."""
+
+    __slots__ = ("_answering", "_items", "_named", "finished")
+
+    def __init__(self, answering: Answering) -> None:
+        self.finished: bool = False
+        self._answering = answering
+        self._items = OutputItems(answering)
+        self._named = False
+
+    def feed(self, events: list[bytes]) -> list[Part]:
+        """The parts that these events make; after the response's own end the last one is `Finish`.
+
+        Raises:
+            ModelError: An error event, or one that cannot be read.
+        """
+        items = self._items
+        for data in events:
+            try:
+                event = _event(data)
+            except (msgspec.DecodeError, RecursionError) as error:
+                if not data.strip() or data.strip() == _DONE:
+                    continue
+                raise self._unreadable(data, error) from error
+            if event.type == "response.output_text.delta" and items.more_text(event):
+                continue
+            self._slowly(event, data)
+            if self.finished:
+                break
+        return self._answering.assembler.take()
+
+    def end(self) -> list[Part]:
+        """Nothing after the end; before it, the stream was cut.
+
+        Raises:
+            ModelError: The answer was cut off, for the response never ended.
+        """
+        if self.finished:
+            return []
+        raise ModelError(
+            f"The answer of {self._answering.provider} was cut off: the stream ended without response.completed.",
+            id="MODEL_STREAM_CUT_OFF",
+            provider=self._answering.provider,
+            retryable=True,
+        )
+
+    def whole(self, body: bytes) -> list[Part]:
+        """See `Reader.whole`."""
+        try:
+            response = _response(body)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._unreadable(body, error) from error
+        if response.output is None:
+            self._check_error(body)
+        self._ended(response, response.status or "")
+        return self._answering.assembler.take()
+
+    def _slowly(self, event: Event, data: bytes) -> None:
+        match event.type:
+            case "response.created" | "response.in_progress" | "response.queued":
+                self._name(event.response)
+            case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
+                response = ResponseObject() if event.response is None else self._read(event.response)
+                self._ended(response, event.type.removeprefix("response."))
+            case "error" | "":
+                self._check_error(data)
+            case _:
+                self._items.take(event)
+
+    def _read(self, raw: msgspec.Raw) -> ResponseObject:
+        try:
+            return _response(raw)
+        except msgspec.ValidationError as error:
+            raise self._unreadable(bytes(raw), error) from error
+
+    def _name(self, raw: msgspec.Raw | None) -> None:
+        """Say which response this is; the first event tells, and any later one when that was lost."""
+        if not self._named and raw is not None:
+            self._name_as(self._read(raw))
+
+    def _name_as(self, response: ResponseObject) -> None:
+        if self._named:
+            return
+        self._named = True
+        known = self._answering.secrets
+        headers = {
+            name: redact(value, known) for name, value in self._answering.headers.items() if name != "set-cookie"
+        }
+        created = int(response.created_at * 1000) if response.created_at else None
+        metadata = ResponseMetadataPayload(response.id or None, created, response.model or None, headers)
+        self._answering.assembler.parts.append(metadata)
+
+    def _ended(self, response: ResponseObject, status: str) -> None:
+        if status not in {"completed", "incomplete"}:
+            raise self._failed(response, status)
+        self._name_as(response)
+        self._items.complete(response.output or ())
+        self._answering.assembler.end()
+        self.finished = True
+        self._answering.assembler.parts.append(self._finish(response, status))
+
+    def _finish(self, response: ResponseObject, status: str) -> Finish:
+        if status == "incomplete":
+            raw = response.incomplete_details.reason if response.incomplete_details else None
+            reason = _CUT_SHORT.get(raw, "other")
+        else:
+            raw, reason = status, "tool-calls" if self._answering.assembler.calls else "stop"
+        return Finish(reason, usage_of(response.usage), raw or status, self._metadata(response))
+
+    def _metadata(self, response: ResponseObject) -> Mapping[str, Any] | None:
+        found = {
+            "responseId": response.id,
+            "serviceTier": response.service_tier,
+            "refusal": "".join(self._items.refusal),
+            "logprobs": self._items.logprobs,
+        }
+        kept = {name: value for name, value in found.items() if value}
+        return {self._answering.provider: kept} if kept else None
+
+    def _failed(self, response: ResponseObject, status: str) -> ModelError:
+        error = read_error({"error": response.error}) if response.error else None
+        said = error or ProviderError(f"the response ended as {status or 'nothing'!r}")
+        return in_band(self._answering.provider, said, self._answering.secrets)
+
+    def _check_error(self, data: bytes) -> None:
+        if (error := read_error(_any(data))) is not None:
+            raise in_band(self._answering.provider, error, self._answering.secrets)
+
+    def _unreadable(self, data: bytes, error: Exception) -> ModelError:
+        try:
+            said = read_error(_any(data))
+        except (msgspec.DecodeError, RecursionError):
+            said = None
+        if said is not None:
+            return in_band(self._answering.provider, said, self._answering.secrets)
+        shown = bounded(redact(data[:_SHOWN].decode("utf-8", "replace"), self._answering.secrets), 200)
+        return ModelError(
+            f"{self._answering.provider} sent an event that is not one of a response ({error}): {shown}",
+            id="MODEL_EVENT_INVALID",
+            provider=self._answering.provider,
+            retryable=True,
+        )
+
+
+def usage_of(raw: Any) -> Usage:
+    """Normalised usage; what a provider left out or mistyped counts as nothing."""
+    if raw is None:
+        return Usage()
+    try:
+        wire = msgspec.convert(raw, WireUsage, strict=False)
+    except msgspec.ValidationError:
+        return Usage(raw=raw)
+    given, made = wire.input_tokens_details, wire.output_tokens_details
+    total_in, total_out = wire.input_tokens or 0, wire.output_tokens or 0
+    return Usage(
+        total_in,
+        total_out,
+        wire.total_tokens or total_in + total_out,
+        made.reasoning_tokens if made else None,
+        given.cached_tokens if given else None,
+        given.cache_write_tokens if given else None,
+        raw,
+    )
