@@ -17,6 +17,14 @@ from tenuto.runs.output import RunOutput
 from tenuto.testing import FakeProvider, check_stream
 from tests.oracle import assert_valid_chat_body
 from tests.oracle_gemini import assert_valid_gemini_body
+from tests.oracle_responses import assert_valid_responses_body
+
+_ORACLES = {
+    "/chat/completions": assert_valid_chat_body,
+    "/responses": assert_valid_responses_body,
+    "GenerateContent": assert_valid_gemini_body,
+}
+"""By a part of the path."""
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +58,7 @@ def _bodies_are_valid(monkeypatch):
     yield
     for request, rules in sent:
         allow = rules.allow_extra | ({"reasoning_content"} if rules.require_reasoning_echo else set())
-        assert_valid = assert_valid_gemini_body if "GenerateContent" in request.path else assert_valid_chat_body
+        assert_valid = next(check for path, check in _ORACLES.items() if path in request.path)
         assert_valid(request.body, allow=frozenset(allow))
 
 

@@ -17,6 +17,12 @@ def _chat(provider: str, quirks: Quirks) -> WireFormat:
     return ChatFormat(provider, quirks)
 
 
+def _responses(provider: str, quirks: Quirks) -> WireFormat:  # noqa: ARG001 - quirks are those of chat completions
+    from tenuto.models.responses import ResponsesFormat
+
+    return ResponsesFormat(provider)
+
+
 def _google(provider: str, quirks: Quirks) -> WireFormat:  # noqa: ARG001 - quirks are those of chat completions
     from tenuto.models.gemini import GeminiFormat
 
@@ -25,6 +31,7 @@ def _google(provider: str, quirks: Quirks) -> WireFormat:  # noqa: ARG001 - quir
 
 FORMATS: Mapping[Dialect, Callable[[str, Quirks], WireFormat]] = {
     "chat": _chat,
+    "responses": _responses,
     "google": _google,
 }
 """By dialect: from a provider's name and the quirks of its chat completions to its format."""

@@ -100,12 +100,24 @@ class OutputItems:
                 pass
 
     def complete(self, output: Sequence[msgspec.Raw]) -> None:
-        """End the items whose own end was not seen; `output` is the list of all of them."""
+        """End the items whose own end was not seen; `output` is the list of all of them.
+
+        Raises:
+            ModelError: One was lost that stands before others.
+        """
         if len(output) <= len(self._done):
             return
+        last = max(self._done, default=-1)
         for index, raw in enumerate(output):
             if index not in self._done:
+                if index < last and not self._has_place(index):
+                    raise self._lost()
                 self._end(index, _record(_decode(raw)))
+
+    def _has_place(self, index: int) -> bool:
+        """Whether something of an item stands among the parts already."""
+        begun = self._items.get(index, {}).get("type") == "function_call"
+        return begun or any(key[0] == index for key in self._said)
 
     def _begin(self, index: int, item: Item) -> None:
         if index in self._items:
@@ -168,14 +180,17 @@ class OutputItems:
         if not isinstance(whole, str) or not whole or whole == said:
             return
         if not whole.startswith(said):
-            raise ModelError(
-                f"{self._answering.provider} streamed another text than it repeated at the end of it; parts of the "
-                "stream were lost or came twice.",
-                id="MODEL_STREAM_INVALID",
-                provider=self._answering.provider,
-                retryable=True,
-            )
+            raise self._lost()
         self._write(key, whole[len(said) :])
+
+    def _lost(self) -> ModelError:
+        return ModelError(
+            f"{self._answering.provider} streamed something else than it repeated at the end; parts of the stream were "
+            "lost or came twice.",
+            id="MODEL_STREAM_INVALID",
+            provider=self._answering.provider,
+            retryable=True,
+        )
 
     def _content(self, index: int, place: int, part: Item) -> None:
         """A part of a message is whole."""

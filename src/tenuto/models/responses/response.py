@@ -32,7 +32,7 @@ _CUT_SHORT: Mapping[str | None, ProviderReason] = {
     "content_filter": "content-filter",
 }
 _event = msgspec.json.Decoder(Event).decode
-_response = msgspec.json.Decoder(ResponseObject).decode
+_response = msgspec.json.Decoder(ResponseObject | None).decode
 _any = msgspec.json.Decoder().decode
 
 
@@ -86,7 +86,7 @@ class ResponsesReader:
     def whole(self, body: bytes) -> list[Part]:
         """See `Reader.whole`."""
         try:
-            response = _response(body)
+            response = _response(body) or ResponseObject()
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._unreadable(body, error) from error
         if response.output is None:
@@ -97,10 +97,9 @@ class ResponsesReader:
     def _slowly(self, event: Event, data: bytes) -> None:
         match event.type:
             case "response.created" | "response.in_progress" | "response.queued":
-                self._name(event.response)
+                self._name(self._read(event.response))
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
-                response = ResponseObject() if event.response is None else self._read(event.response)
-                self._ended(response, event.type.removeprefix("response."))
+                self._ended(self._read(event.response), event.type.removeprefix("response."))
             case "error" | "":
                 self._check_error(data)
             case _:
@@ -108,16 +107,12 @@ class ResponsesReader:
 
     def _read(self, raw: msgspec.Raw) -> ResponseObject:
         try:
-            return _response(raw)
+            return _response(raw) or ResponseObject()
         except msgspec.ValidationError as error:
             raise self._unreadable(bytes(raw), error) from error
 
-    def _name(self, raw: msgspec.Raw | None) -> None:
+    def _name(self, response: ResponseObject) -> None:
         """Say which response this is; the first event tells, and any later one when that was lost."""
-        if not self._named and raw is not None:
-            self._name_as(self._read(raw))
-
-    def _name_as(self, response: ResponseObject) -> None:
         if self._named:
             return
         self._named = True
@@ -132,7 +127,7 @@ class ResponsesReader:
     def _ended(self, response: ResponseObject, status: str) -> None:
         if status not in {"completed", "incomplete"}:
             raise self._failed(response, status)
-        self._name_as(response)
+        self._name(response)
         self._items.complete(response.output or ())
         self._answering.assembler.end()
         self.finished = True

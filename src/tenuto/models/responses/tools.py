@@ -49,10 +49,14 @@ def write_function(spec: ToolSpec, provider: str) -> Tool:
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": schema or {"properties": {}, **spec.parameters},
+        "parameters": schema or _with_properties(spec.parameters),
         **options,
         "strict": schema is not None,
     }
+
+
+def _with_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return schema if "properties" in schema else {**schema, "properties": {}}  # refused without
 
 
 def not_strict(specs: tuple[ToolSpec, ...], written: tuple[msgspec.Raw, ...]) -> list[Warned]:

@@ -12,6 +12,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 
+_NOTHING = Raw(b"null")
+
+
 class Event(Struct, gc=False):
     """One event, on the hot path; which fields it has follows from `type`."""
 
@@ -24,7 +27,7 @@ class Event(Struct, gc=False):
     item: Any = None
     part: Any = None
     annotation: Any = None
-    response: Raw | None = None
+    response: Raw = _NOTHING
     error: Any = None
 
 

@@ -16,7 +16,7 @@ from tenuto.testing.provider.http1 import Request
 from tenuto.testing.provider.script import Call, Event, Reply, Usage
 from tenuto.testing.provider.strict import Rules, check_bearer
 
-__all__ = ["Chat", "chat_chunk"]
+__all__ = ["Chat", "chat_chunk", "openai_error"]
 
 _CREATED = 1_760_000_000
 _ERROR_TYPES = {403: "permission_error", 429: "rate_limit_error"}
@@ -61,6 +61,13 @@ def chat_chunk(
     if usage is not None:
         chunk["usage"] = _usage(usage)
     return chunk | more
+
+
+def openai_error(status: int, message: str, code: str | None, param: str | None) -> bytes:
+    """Render an error object, the same in all formats of OpenAI."""
+    kind = "server_error" if status >= 500 else _ERROR_TYPES.get(status, "invalid_request_error")
+    code = code or ("rate_limit_exceeded" if status == 429 else None)
+    return msgspec.json.encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
 
 
 _NO_PLACE = ("signature", "redacted", "provider_calls", "sources", "files")
@@ -129,9 +136,7 @@ class Chat:
 
     def error(self, status: int, message: str, code: str | None = None, param: str | None = None) -> bytes:
         """Render an error object."""
-        kind = "server_error" if status >= 500 else _ERROR_TYPES.get(status, "invalid_request_error")
-        code = code or ("rate_limit_exceeded" if status == 429 else None)
-        return msgspec.json.encode({"error": {"message": message, "type": kind, "param": param, "code": code}})
+        return openai_error(status, message, code, param)
 
     def _identify(self, reply: Reply, serial: int) -> list[tuple[str, Call]]:
         calls = [

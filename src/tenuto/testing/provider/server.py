@@ -20,6 +20,7 @@ from tenuto.testing.provider.dialect import Dialect
 from tenuto.testing.provider.gate import Gate, Watch
 from tenuto.testing.provider.gemini import Gemini
 from tenuto.testing.provider.http1 import BadHTTP, Request, head
+from tenuto.testing.provider.responses import Responses
 from tenuto.testing.provider.script import Answering, AnyReply, Burst, HTTPError, Script, ToolRounds
 from tenuto.testing.provider.strict import Refused, Rules, check_size, parse_body
 
@@ -92,7 +93,7 @@ class FakeProvider:
             max_body=max_body,
         )
         self._script = Script(script)
-        self._dialects: tuple[Dialect, ...] = (Chat(), Gemini())
+        self._dialects: tuple[Dialect, ...] = (Chat(), Responses(), Gemini())
         self._allow_refused, self._allow_unused, self._keep = allow_refused, allow_unused, keep_requests
         self._asked_port, self._new_loop = port, new_loop
         self._watch = Watch()
