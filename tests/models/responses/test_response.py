@@ -117,7 +117,7 @@ async def test_A15_an_error_event_is_never_success(before):
         ),
         ({"type": "error", "code": None, "message": "oops"}, None, None, None, False),
         (ended("failed", error={"code": "server_error", "message": "oops"}), "server_error", None, 500, True),
-        (ended("failed", error={"code": "rate_limit_exceeded", "message": "x"}), "rate_limit_exceeded", None, 429, True),
+        (ended("failed", error={"code": "rate_limit_x", "message": "x"}), "rate_limit_x", None, 429, True),
         (ended("failed", error={"code": "invalid_prompt", "message": "x"}), "invalid_prompt", None, None, False),
         (ended("failed", error=None), None, None, None, False),
         (ended("cancelled"), None, None, None, False),
@@ -358,8 +358,8 @@ async def test_tools_of_the_provider(call, name, args, result, failed):
 @pytest.mark.parametrize(
     ("item", "name", "args"),
     [
-        ({"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "select 1"}, "sql", {"input": "select 1"}),
-        ({"type": "local_shell_call", "call_id": "c", "action": {"command": ["ls"]}}, "local_shell", {"command": ["ls"]}),
+        ({"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "x"}, "sql", {"input": "x"}),
+        ({"type": "local_shell_call", "call_id": "c", "action": {"command": []}}, "local_shell", {"command": []}),
         ({"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}, "shell", {"commands": ["ls"]}),
         ({"type": "apply_patch_call", "call_id": "c", "operation": {"path": "a"}}, "apply_patch", {"path": "a"}),
         ({"type": "computer_call", "call_id": "c", "action": {"type": "wait"}}, "computer", {"type": "wait"}),
@@ -480,22 +480,24 @@ def content_of(parts):
     return text_of(parts), [(c.tool_name, c.args) for c in calls_of(parts)], finish_of(parts).reason
 
 
+async def outcome_of(events):
+    try:
+        return content_of(await parts_of(*events))
+    except ModelError as error:
+        return error.id
+
+
 @pytest.mark.parametrize("times", [0, 2])
 async def test_an_event_that_is_lost_or_doubled_is_noticed_or_mended(times):
     events = Responses().events(FULL, Wanted("m", stream=True, usage=True, results=0), 0)
     expected = content_of(await parts_of(*events))
     for place in range(len(events)):
         changed = [*events[:place], *[events[place]] * times, *events[place + 1 :]]
-        try:
-            parts = await parts_of(*changed)
-        except ModelError as error:
-            assert error.id in {"MODEL_STREAM_INVALID", "MODEL_STREAM_CUT_OFF"}, events[place]
-        else:
-            assert content_of(parts) == expected, events[place]
+        assert await outcome_of(changed) in (expected, "MODEL_STREAM_INVALID", "MODEL_STREAM_CUT_OFF"), events[place]
 
 
 async def test_secrets_stay_out_of_errors():
-    with FakeProvider([Raw(events=[{"type": "error", "message": "bad key sk-canary"}])]) as fake:
-        with pytest.raises(ModelError) as caught:
-            await run(answers(fake, api_key="sk-canary"), request(settings=ModelSettings(temperature=1)))
+    reply = Raw(events=[{"type": "error", "message": "bad key sk-canary"}])
+    with FakeProvider([reply]) as fake, pytest.raises(ModelError) as caught:
+        await run(answers(fake, api_key="sk-canary"), request(settings=ModelSettings(temperature=1)))
     assert "sk-canary" not in str(caught.value)

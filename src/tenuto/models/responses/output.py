@@ -115,9 +115,8 @@ class OutputItems:
                 self._end(index, _record(_decode(raw)))
 
     def _has_place(self, index: int) -> bool:
-        """Whether something of an item stands among the parts already."""
-        begun = self._items.get(index, {}).get("type") == "function_call"
-        return begun or any(key[0] == index for key in self._said)
+        """Whether text of an item stands among the parts already; a call stands where it ends."""
+        return any(key[0] == index and key[1] != "arguments" for key in self._said)
 
     def _begin(self, index: int, item: Item) -> None:
         if index in self._items:

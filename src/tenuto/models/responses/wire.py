@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
-
 _NOTHING = Raw(b"null")
 
 

@@ -143,7 +143,7 @@ def check_request(body: Json, rules: Rules, sealed: Mapping[str, str], given: Co
     items = _items(body)
     stored = body.get("store") is not False
     for place, item in enumerate(items):
-        _check_item(item, f"input[{place}]", sealed, stored=stored)
+        _check_item(item, f"input[{place}]", rules.allow_extra, sealed, stored=stored)
     _check_reasoning(items)
     if before is None and body.get("conversation") is None:
         check_pairs(_turns(items))
@@ -191,7 +191,7 @@ def _items(body: Json) -> list[Json]:
     return cast("list[Json]", given)
 
 
-def _check_item(item: object, param: str, sealed: Mapping[str, str], *, stored: bool) -> None:
+def _check_item(item: object, param: str, extra: frozenset[str], sealed: Mapping[str, str], *, stored: bool) -> None:
     require(isinstance(item, dict), "bad_message", "Expected an object.", param)
     found = cast("Json", item)
     kind = found.get("type", "message")
@@ -202,7 +202,7 @@ def _check_item(item: object, param: str, sealed: Mapping[str, str], *, stored: 
         require(ok, "bad_id", f"Expected an ID that begins with {prefix!r}.", f"{param}.id")
     match kind:
         case "message":
-            _check_message(found, param)
+            _check_message(found, param, extra)
         case "reasoning":
             _check_sealed(found, param, sealed, stored=stored)
         case "function_call":
@@ -216,9 +216,9 @@ def _check_item(item: object, param: str, sealed: Mapping[str, str], *, stored: 
             pass
 
 
-def _check_message(item: Json, param: str) -> None:
+def _check_message(item: Json, param: str, extra: frozenset[str]) -> None:
     for key in item:
-        require(key in _MESSAGE_KEYS, "unknown_key", f"Unknown parameter: '{param}.{key}'.", f"{param}.{key}")
+        require(key in _MESSAGE_KEYS | extra, "unknown_key", f"Unknown parameter: '{param}.{key}'.", f"{param}.{key}")
     role = item.get("role")
     ours = role in {"user", "system", "developer"}
     require(ours or role == "assistant", "bad_role", f"Invalid value: {role!r}.", f"{param}.role")
@@ -230,8 +230,8 @@ def _check_message(item: Json, param: str) -> None:
         kind = part.get("type")
         fits = kind in _PARTS and str(kind).startswith("input_") == ours
         require(fits, "bad_content", f"Invalid value: {kind!r} in a {role} message.", f"{param}.content[{place}].type")
-        extra = part.keys() - _PARTS[str(kind)]
-        require(not extra, "unknown_key", f"Unknown {sorted(extra)}.", f"{param}.content[{place}]")
+        odd = part.keys() - _PARTS[str(kind)]
+        require(not odd, "unknown_key", f"Unknown {sorted(odd)}.", f"{param}.content[{place}]")
         _check_source(part, f"{param}.content[{place}]")
 
 
