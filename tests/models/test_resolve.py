@@ -5,10 +5,11 @@ from types import ModuleType
 import pytest
 
 from tenuto.core.errors import ConfigurationError, ModelError
+from tenuto.messages.turns import Prompt, Text, UserTurn
 from tenuto.models.catalogue import find_provider, names
 from tenuto.models.catalogue.own import ALIASES
 from tenuto.models.http_model import HttpModel
-from tenuto.models.ports import LanguageModel
+from tenuto.models.ports import LanguageModel, ModelRequest
 from tenuto.models.resolve import resolve_model
 from tenuto.testing.provider import FakeProvider, Reply
 from tests.models.drive import run
@@ -85,7 +86,7 @@ def test_what_is_no_model_is_a_type_error(record, message):
         ("azure/gpt-5", "needs AZURE_RESOURCE_NAME.*AZURE_BASE_URL"),
         ("gpt-5", "write 'provider/model'"),
         ("/x", "write 'provider/model'"),
-        ({"id": "a/b", "api": "responses"}, "not built yet.*'chat'"),
+        ({"id": "a/b", "api": "responses"}, "no provider 'a'"),
         ({"id": "a/b"}, "no provider 'a'"),
         ({"id": "a/b", "url": "h/v1"}, "begin with http"),
     ],
@@ -93,6 +94,22 @@ def test_what_is_no_model_is_a_type_error(record, message):
 def test_what_cannot_work_is_a_configuration_error(config, message):
     with pytest.raises(ConfigurationError, match=message):
         resolve_model(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ("openai/m", "/responses"),
+        ("xai/m", "/responses"),
+        ({"id": "openai/m", "api": "chat"}, "/chat/completions"),
+        ({"id": "openai/m", "url": "http://h/v1"}, "/chat/completions"),
+        ({"id": "a/m", "url": "http://h/v1", "api": "responses"}, "/responses"),
+        ("groq/m", "/chat/completions"),
+    ],
+)
+def test_which_dialect_a_model_speaks(config, path):
+    asked = ModelRequest(prompt=Prompt(turns=[UserTurn((Text("hi"),))]))
+    assert resolve_model(config)._format.request("m", asked).path == path
 
 
 def test_a_model_is_itself():
@@ -162,7 +179,6 @@ UNREACHABLE = {
     "gitlab",
     "google-vertex",
     "google-vertex-anthropic",
-    "perplexity-agent",
     "sap-ai-core",
 }
 """They speak a protocol that is not built, and no chat completions."""

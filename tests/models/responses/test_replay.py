@@ -235,6 +235,19 @@ def test_an_answer_to_a_computer_is_always_a_picture():
     assert "acknowledged_safety_checks" not in answer
 
 
+def test_a_result_may_hold_pictures():
+    told = (Text("see"), FilePart("image/png", data="QUJD"), FilePart("application/pdf", url="http://h/a.pdf"))
+    answered = ToolTurn((ResultPart("c", "f", "see", content=told),))
+    assert items_of(AssistantTurn((call("c"),)), answered)[1]["output"] == [
+        {"type": "input_text", "text": "see"},
+        {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,QUJD"},
+        {"type": "input_file", "file_url": "http://h/a.pdf"},
+    ]
+    item = {"type": "computer_call", "call_id": "c"}
+    shown = items_of(AssistantTurn((call("c", provider_metadata=own(item=item)),)), answered)[1]
+    assert shown["output"]["image_url"] == "data:image/png;base64,QUJD"
+
+
 def test_what_another_provider_kept_stays_away():
     turn = AssistantTurn(
         (

@@ -174,7 +174,7 @@ def test_what_is_accepted(given: dict[str, Any]) -> None:
         (body(background=True), "bad_parameter"),
         (body(stream_options={}), "stream_options_without_stream"),
         (body(previous_response_id="resp_9"), "previous_response_not_found"),
-        (body(previous_response_id="resp_1", conversation="c"), "mutually_exclusive_parameters"),
+        (body(previous_response_id="resp_1", conversation="c"), "exclusive_parameters"),
         (body(model="gpt-5-mini", temperature=1), "unsupported_parameter"),
         (body(model="gpt-4.1", include=["reasoning.encrypted_content"]), "unsupported_parameter"),
         (body(model="gpt-4.1", reasoning={"effort": "low"}), "unsupported_parameter"),

@@ -177,6 +177,14 @@ ELSEWHERE: set[Reason] = {
     "bad_order",
     "missing_signature",
     "exclusive_parameters",
+    "empty_input",
+    "item_not_found",
+    "altered_item",
+    "reasoning_alone",
+    "bad_id",
+    "unsupported_parameter",
+    "json_not_mentioned",
+    "previous_response_not_found",
 }
 
 

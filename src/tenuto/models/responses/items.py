@@ -8,7 +8,7 @@ Source: OpenAI API reference, "Responses", input and output items.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -96,12 +96,18 @@ def _parsed(text: str) -> Any:
         return {"arguments": text}
 
 
-def output_item(result: ResultPart, call: Item) -> Mapping[str, Any]:
-    """The answer to a call in the form that its kind demands; `call` is its item, empty for a function."""
+def output_item(result: ResultPart, call: Item, parts: Sequence[Item]) -> Mapping[str, Any]:
+    """The answer to a call in the form that its kind demands.
+
+    Args:
+        result: The answer.
+        call: The item of the call, empty for a function.
+        parts: The answer as content, when it is more than text.
+    """
     call_id = result.tool_call_id
     match call.get("type"):
         case "custom_tool_call":
-            return {"type": "custom_tool_call_output", "call_id": call_id, "output": result.text}
+            return {"type": "custom_tool_call_output", "call_id": call_id, "output": parts or result.text}
         case "local_shell_call":
             return {"type": "local_shell_call_output", "id": call_id, "output": result.text}
         case "shell_call":
@@ -110,11 +116,11 @@ def output_item(result: ResultPart, call: Item) -> Mapping[str, Any]:
             status = "failed" if result.is_error else "completed"
             return {"type": "apply_patch_call_output", "call_id": call_id, "status": status, "output": result.text}
         case "computer_call":
-            return _screenshot(result, call)
+            return _screenshot(result, call, parts)
         case "mcp_approval_request":
             return _decision(result, call)
         case _:
-            return {"type": "function_call_output", "call_id": call_id, "output": result.text}
+            return {"type": "function_call_output", "call_id": call_id, "output": parts or result.text}
 
 
 def _shell_output(result: ResultPart) -> Mapping[str, Any]:
@@ -122,9 +128,10 @@ def _shell_output(result: ResultPart) -> Mapping[str, Any]:
     return {"stdout": out, "stderr": err, "outcome": {"type": "exit", "exit_code": int(bool(result.is_error))}}
 
 
-def _screenshot(result: ResultPart, call: Item) -> Mapping[str, Any]:
+def _screenshot(result: ResultPart, call: Item, parts: Sequence[Item]) -> Mapping[str, Any]:
     text = result.text.strip()
-    url = text if text.startswith(("data:image/", "https://", "http://")) else _BLANK
+    shown = (part["image_url"] for part in parts if "image_url" in part)
+    url = next(shown, text if text.startswith(("data:image/", "https://", "http://")) else _BLANK)
     item = {
         "type": "computer_call_output",
         "call_id": result.tool_call_id,

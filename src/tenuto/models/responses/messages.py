@@ -103,10 +103,12 @@ class ResponsesMessages:
 
     def encode_tool(self, results: tuple[ResultPart, ...]) -> Messages:
         """One item for each result, in the form of its call."""
-        return tuple(
-            msgspec.Raw(_encode(output_item(each, self._own(each.provider_metadata).get("item") or {})))
-            for each in results
-        )
+        return tuple(msgspec.Raw(_encode(self._result(each))) for each in results)
+
+    def _result(self, result: ResultPart) -> Mapping[str, Any]:
+        call: Item = self._own(result.provider_metadata).get("item") or {}
+        told = [input_part(part, self._options(part.provider_metadata)) for part in result.content or ()]
+        return output_item(result, call, told)
 
     def fit_call_id(self, call_id: str) -> str:
         """The id itself, or a hash of it where it is too long."""
