@@ -24,6 +24,13 @@ from tenuto.runs.result import Result
 from tenuto.steps.candidates import check_models
 from tenuto.steps.results import AbortEvent, IterationContext, StepResult, StopContext
 from tenuto.steps.run import Options
+from tenuto.steps.tracing_options import (
+    TelemetryDict,
+    TracingContextDict,
+    TracingOptionsDict,
+    read_tracing,
+    rename_tracing,
+)
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import HOOK_KEYS, ToolHooks, read_hooks
 from tenuto.tools.tool import Tools
@@ -140,6 +147,11 @@ class SegmentOptions(TypedDict, total=False):
         on_abort: Gets an `AbortEvent`.
         on_suspended: Gets the `Result` of a run that waits for decisions.
         require_tool_approval: True, or a function of an `ApprovalRequest`: these calls wait for a decision.
+        telemetry: `is_enabled` (False: no spans for this call), `record_inputs`, `record_outputs` (put content on
+            spans; off), `function_id`.
+        tracing_options: For the root span: `root_span_name`, `metadata`, `tags`, `request_context_keys` (dotted paths),
+            `trace_id`, `parent_span_id` (hex), `hide_input`, `hide_output`.
+        tracing_context: `current_span`: the tracer's span that the root span becomes a child of.
         close_on_suspend: Whether a reader ends when the run waits for a decision (default), or follows it beyond.
     """
 
@@ -168,6 +180,9 @@ class SegmentOptions(TypedDict, total=False):
     on_abort: Callable[[AbortEvent], object]
     on_suspended: Callable[[Result[Any]], object]
     require_tool_approval: ApprovalPolicy
+    telemetry: TelemetryDict
+    tracing_options: TracingOptionsDict
+    tracing_context: TracingContextDict
     close_on_suspend: bool
 
 
@@ -211,6 +226,7 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
         options["model_settings"] = renamed_settings(settings)
     if isinstance(hooks := options.get("hooks"), Mapping):
         options["hooks"] = renamed(cast("Mapping[str, Any]", hooks), _HOOKS, "hook")
+    rename_tracing(options)
     if isinstance(choice := options.get("tool_choice"), Mapping):
         named = cast("Mapping[str, Any]", choice)
         options["tool_choice"] = renamed(named, _CHOICE, "tool_choice key")
@@ -277,6 +293,7 @@ def _built(given: Mapping[str, Any]) -> Options:
         on_suspended=given.get("on_suspended"),
         close_on_suspend=_flag(given.get("close_on_suspend", True), "close_on_suspend"),
         require_tool_approval=_policy(given.get("require_tool_approval", False)),
+        tracing=read_tracing(given.get("telemetry"), given.get("tracing_options"), given.get("tracing_context")),
     )
 
 

@@ -17,7 +17,15 @@ from tenuto.steps.candidates import read_entry
 from tenuto.steps.functions import function_named, name_of
 from tenuto.tools.client import client_tools, described
 
-PLAIN = ("max_steps", "active_tools", "tool_call_concurrency", "provider_options", "include_raw_chunks")
+PLAIN = (
+    "max_steps",
+    "active_tools",
+    "tool_call_concurrency",
+    "provider_options",
+    "include_raw_chunks",
+    "telemetry",
+    "tracing_options",
+)
 """Persisted as they are."""
 
 RESOLVED = ("instructions", "system", "context", "request_context")
@@ -25,6 +33,7 @@ RESOLVED = ("instructions", "system", "context", "request_context")
 
 LOCAL = (
     "abort_signal",
+    "tracing_context",
     "run_id",
     "on_chunk",
     "on_step_finish",

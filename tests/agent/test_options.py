@@ -291,6 +291,10 @@ WRONG = [
     ("on_abort", 3),
     ("on_suspended", 3),
     ("require_tool_approval", 3),
+    ("telemetry", 3),
+    ("telemetry", {"record_inputs": "yes"}),
+    ("tracing_options", {"tags": 3}),
+    ("tracing_context", 3),
     ("include_raw_chunks", 1),
     ("on_iteration_complete", 3),
 ]

@@ -56,6 +56,7 @@ def test_the_versions_are_written_even_when_they_are_the_default():
         "options": None,
         "requestContext": None,
         "degraded": [],
+        "trace": None,
         "loopVersion": r.LOOP_VERSION,
         "format": r.FORMAT,
     }

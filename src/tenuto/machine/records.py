@@ -23,6 +23,7 @@ from tenuto.core.payloads import (
     Usage,
     wire_name,
 )
+from tenuto.core.spans import SpanLink
 from tenuto.messages.stored import Message
 from tenuto.messages.turns import AssistantTurn, SystemTurn
 
@@ -47,6 +48,7 @@ class RunStarted(Record, frozen=True, omit_defaults=False, tag="run-started"):
         options: The options of the call in their persisted form.
         request_context: The request values that JSON can hold.
         degraded: What of the options a later process will not have, or have in a stricter form.
+        trace: The span around this segment, which that of the next one continues.
     """
 
     run_id: str
@@ -56,6 +58,7 @@ class RunStarted(Record, frozen=True, omit_defaults=False, tag="run-started"):
     options: Json = None
     request_context: Json = None
     degraded: tuple[str, ...] = ()
+    trace: SpanLink | None = None
     loop_version: int = LOOP_VERSION
     format: int = FORMAT
 
@@ -207,10 +210,12 @@ class SegmentStarted(Record, frozen=True, tag="segment-started"):
 
     Attributes:
         degraded: What of the call's options this process does not have.
+        trace: See `RunStarted`.
     """
 
     cause: Literal["resume", "recover"]
     degraded: tuple[str, ...] = ()
+    trace: SpanLink | None = None
 
 
 class StepJudged(Record, frozen=True, tag="step-judged"):

@@ -20,6 +20,7 @@ from tenuto.core import faults
 from tenuto.core import payloads as p
 from tenuto.core.errors import ModelTimeout, RunError, StaleLease, TenutoError
 from tenuto.core.foreign import contained, message_of
+from tenuto.core.spans import running
 from tenuto.machine import commands as m
 from tenuto.machine.decisions import next_commands
 from tenuto.machine.records import LOOP_VERSION, Parked, RunStarted, SegmentStarted
@@ -41,6 +42,7 @@ from tenuto.steps.model_step import call_model
 from tenuto.steps.prepare import bind, prepare
 from tenuto.steps.run import Callback, Run
 from tenuto.steps.tool_step import refuse_call, run_call, settle_call
+from tenuto.steps.tracing import Trace
 from tenuto.store.ports import Fence, HeldBy, RunRow, RunStore, Scope
 
 _log = logging.getLogger("tenuto")
@@ -117,8 +119,11 @@ class Driver:
         is left where it stands, its lease free, for another driver to recover. The same `KeyboardInterrupt` or
         `SystemExit` that leaves it is raised to its readers, who may be on a loop that outlives it.
         """
+        run, on = self.run, self._continued
+        run.trace = Trace(run.options.tracing)
         try:
-            await self._claimed()
+            with running(run.trace.begin(run, before=run.traced, resumed=on is not None)):
+                await self._claimed()
             self._is_prepared()
         except asyncio.CancelledError:
             self._lost(_closed(self.run.run_id))
@@ -222,13 +227,14 @@ class Driver:
             run.persisted,
             run.request_context.to_json() if run.durable or run.persisted is not None else None,
             run.fragile,
+            run.trace.root.link,
         )
         journal.note(record, chunks=[start])
         if self._continued is not None:
             raise _never_begun(run.run_id)
 
     async def _go_on(self, journal: Journal, on: Continued) -> None:
-        await journal.commit(SegmentStarted(on.cause, self.run.degraded))
+        await journal.commit(SegmentStarted(on.cause, self.run.degraded, self.run.trace.root.link))
         if journal.state.phase == "closing":
             return  # only its end is missing: nothing is decided any more, and nothing is too late for it
         if journal.state.recoveries > len(BACKOFF_SECONDS):
@@ -330,6 +336,7 @@ class Driver:
             self._not_prepared(error)
         else:
             await journal.commit()
+            self.run.trace.prepared(self.run)
             self._is_prepared()
 
     # -- the end -----------------------------------------------------------------------------------------------------
@@ -341,6 +348,7 @@ class Driver:
             live.park(self)
             await self._give_back(journal)  # before anybody is told: who answers at once must not wait for whom we tell
             result = build_result(run, "suspended")
+            run.trace.ended(run, "suspended")
             await self._call_back(run.options.on_suspended, result, "on_suspended")
             if run.options.close_on_suspend or self._follow is None:
                 self.output.end(result, "suspended")
@@ -348,6 +356,7 @@ class Driver:
                 self._follow(self.output, journal.next_event)
             return
         result = build_result(run, state.reason)
+        run.trace.ended(run, state.reason)
         if state.reason not in {"aborted", "error"}:
             await self._call_back(run.options.on_finish, result, "on_finish")
         self.output.end(result, STATUS.get(state.reason, "success"))

@@ -55,6 +55,8 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
         pending: Calls that wait for a decision, when the reason is `suspended`.
         degraded: Options of the call that the process which ended the run did not have; see `docs/durability.md`.
         error: Why the run failed, else None.
+        trace_id: Of the run's trace, 32 hex digits; None without a tracer.
+        span_id: Of the span around the run's last segment, 16 hex digits; None without a tracer.
     """
 
     run_id: str
@@ -75,6 +77,8 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
     pending: tuple[PendingCall, ...] = ()
     degraded: tuple[str, ...] = ()
     error: TenutoError | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
 
     @property
     def suspend_payload(self) -> Json:
@@ -117,6 +121,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
     steps = tuple(run.steps)
     last = steps[-1] if steps else None
     own = own_messages(run)
+    link = run.trace.root.link
     return Result(
         run_id=run.run_id,
         text="".join(step.text for step in steps),
@@ -136,6 +141,8 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         degraded=run.degraded,
         messages=all_messages(run),
         error=run.error,
+        trace_id=None if link is None else link.trace_id,
+        span_id=None if link is None else link.span_id,
     )
 
 

@@ -40,9 +40,11 @@ BODIES_KEPT = 1 << 20
 """Bytes of request bodies that a run's steps keep for `step.request.body`; the last step's is always there."""
 
 
-def absorb(run: Run, record: r.AnyRecord) -> None:
+def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per record
     """Take `record` into the run's data."""
     match record:
+        case r.RunStarted() | r.SegmentStarted():
+            run.traced = record.trace or run.traced
         case r.Prepared():
             _prompt(run, record)
         case r.ModelEnded():

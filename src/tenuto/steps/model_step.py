@@ -18,6 +18,7 @@ from tenuto.core import faults
 from tenuto.core import payloads as p
 from tenuto.core.errors import ModelError, StoreError, TenutoError
 from tenuto.core.foreign import contained, message_of
+from tenuto.core.spans import NO_SPAN, Span
 from tenuto.machine.records import AttemptFailed, DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
 from tenuto.models.catalogue import heed, info_of, priced
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
@@ -29,13 +30,14 @@ from tenuto.steps.inputs import heard, title_of
 from tenuto.steps.judge import step_finish
 from tenuto.steps.retries import retries_of, seconds_until_retry
 from tenuto.steps.run import Run, StepDraft
+from tenuto.steps.tracing import stopped_by
 from tenuto.steps.turn import TurnBuilder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from tenuto.machine.commands import CallModel
-    from tenuto.models.ports import Part
+    from tenuto.models.ports import LanguageModel, Part
     from tenuto.steps.ports import RunLog
 
 _log = logging.getLogger("tenuto")
@@ -86,6 +88,7 @@ class _Call:
         self._settings, self._left_out = heed(self._given.sent, self._info)
         self._deadlines = Deadlines(run, self._given.timeout)
         self._started = self._shown = self._answered = False
+        self._span: Span = NO_SPAN
         run.model = self._candidate.model
 
     async def stream(self) -> None:
@@ -117,13 +120,19 @@ class _Call:
         model, deadlines = self._candidate.model, self._deadlines
         deadlines.check()
         deadlines.asked()
-        batches = cast("AsyncGenerator[Sequence[Part], None]", model.stream(self._request()))
+        request = self._request()
+        with self._run.trace.model_call(self._run, request) as self._span:
+            await self._read(cast("AsyncGenerator[Sequence[Part], None]", model.stream(request)), model)
+
+    async def _read(self, batches: AsyncGenerator[Sequence[Part], None], model: LanguageModel) -> None:
+        deadlines = self._deadlines
         async with aclosing(batches):
             while (batch := await deadlines.within(anext(batches, None))) is not None:
                 await self._take(batch)
                 if self._builder.finish is None:
                     deadlines.check()
                     if self._run.aborted:
+                        self._span.fail(stopped_by(self._run))
                         await self.stopped()
                         return
         if self._builder.finish is None:
@@ -202,6 +211,7 @@ class _Call:
             if not call.provider_executed
         )
         said = self._said(_reason(finish, called=bool(calls)))
+        self._run.trace.said(self._span, said)
         await self._log.commit(ModelEnded(self._command.step, self._command.attempt, said, calls), chunks=chunks)
         faults.hit("model.after_commit")
 

@@ -20,6 +20,7 @@ from tenuto.core.errors import ModelTimeout, TenutoError
 from tenuto.core.ids import IdSource
 from tenuto.core.payloads import Json, Usage
 from tenuto.core.request_context import RequestContext
+from tenuto.core.spans import SpanLink
 from tenuto.machine.records import Said
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.stored import DataPart, Message, MessagePart
@@ -28,6 +29,8 @@ from tenuto.models.ports import LanguageModel, ProviderTool, ToolChoice, ToolSpe
 from tenuto.models.settings import CallSettings
 from tenuto.steps.candidates import Candidate
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
+from tenuto.steps.tracing import Trace
+from tenuto.steps.tracing_options import Tracing
 from tenuto.store.ports import PendingCall
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import NO_HOOKS, Hooks
@@ -99,6 +102,7 @@ class Options(Struct, frozen=True):
     toolsets: Any = None
     client_tools: Any = None
     hooks: Any = None
+    tracing: Tracing | None = None
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -153,6 +157,7 @@ class Run(Struct, eq=False):
         earlier: What the run said before it was given feedback, and the feedback.
         listening: It waits for somebody else's code, and may be interrupted.
         timed_out: Its time was over; it was stopped, as by an abort, and fails with this.
+        traced: The root span of the segment before this one.
     """
 
     run_id: str
@@ -184,6 +189,8 @@ class Run(Struct, eq=False):
     context: list[Message] = field(default_factory=list[Message])
     input_turns: tuple[Turn, ...] = ()
 
+    trace: Trace = field(default_factory=Trace)
+    traced: SpanLink | None = None
     sent: Any = None
     announced: tuple[Json, ...] | None = None
     listening: bool = False

@@ -241,15 +241,21 @@ class _Entry:
     async def _body(self) -> None:
         await self._begin(self._key)
         faults.hit("tool.after_intent")
-        try:
-            outcome = await run_tool(self._tool, self._context(), self._args, late=self._late)
-        except asyncio.CancelledError:
-            if not self._run.aborted:
-                raise
-            outcome = Aborted()
+        trace = self._run.trace
+        with trace.tool_call(self._call, self._tool.description, self._args) as span:
+            outcome = await self._outcome()
+            trace.answered(span, outcome)
         faults.hit("tool.after_effect")
         await self._end(outcome)
         faults.hit("tool.after_result")
+
+    async def _outcome(self) -> Outcome:
+        try:
+            return await run_tool(self._tool, self._context(), self._args, late=self._late)
+        except asyncio.CancelledError:
+            if not self._run.aborted:
+                raise
+            return Aborted()
 
     def _context(self) -> ToolContext[Any, Any]:
         return context_of(self._run, self._log, self._tool, self._call, self._attempt, effect=self._key)
