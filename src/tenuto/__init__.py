@@ -11,6 +11,7 @@ from tenuto.core.errors import TenutoError
 from tenuto.core.request_context import RequestContext
 from tenuto.options import has_tool_call, step_count_is, total_tokens_over
 from tenuto.steps.functions import durable_function
+from tenuto.structured.output import StructuredOutput
 from tenuto.tools import ToolContext, create_tool, tool
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "Agent",
     "DurableAgent",
     "RequestContext",
+    "StructuredOutput",
     "Tenuto",
     "TenutoError",
     "ToolContext",

@@ -9,17 +9,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starting, cancelled
+from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starting, cancelled, with_output
 from tenuto.core.clock import SystemClock
 from tenuto.core.errors import ConfigurationError, RunError
 from tenuto.core.ids import RandomIds
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.models.settings import check_retries
-from tenuto.options import DefaultOptions, ModelConfig, RunOptions, SegmentOptions, normalise
+from tenuto.options import DefaultOptions, ModelConfig, OutputType, ResumeOptions, RunOptions, normalise
 from tenuto.runs.listing import SuspendedRuns, list_suspended
 from tenuto.runs.result import Result
 from tenuto.runs.segments import Answer
@@ -33,8 +34,12 @@ from tenuto.tools.tool import Tool, Tools
 from tenuto.tools.toolbox import Toolbox
 from tenuto.twins import SyncTwins
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
+T = TypeVar("T")
 
 _log = logging.getLogger("tenuto")
 
@@ -240,9 +245,36 @@ class Agent(SyncTwins[DepsT, OutputT]):
 
     # -- verbs -------------------------------------------------------------------------------------------------------
 
+    @overload
     async def generate(
-        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
-    ) -> Result[OutputT]:
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: None = None,
+        **options: Unpack[RunOptions],
+    ) -> Result[OutputT]: ...
+    @overload
+    async def generate(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: OutputType[T] | TypeAdapter[T],
+        **options: Unpack[RunOptions],
+    ) -> Result[T]: ...
+    @overload
+    async def generate(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: Mapping[str, Any] | UnionType,
+        **options: Unpack[RunOptions],
+    ) -> Result[Any]: ...
+    async def generate(
+        self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
+    ) -> Result[Any]:
         """Run to the end and return the result.
 
         Cancelling the awaiting task aborts the run, waits up to `abort_grace` seconds for its tools, saves what there
@@ -251,18 +283,48 @@ class Agent(SyncTwins[DepsT, OutputT]):
         Args:
             messages: Text, a message, or a list of them; `result.messages` of an earlier run may be among them.
             deps: Instead of the agent's.
+            structured_output: What `result.object` must be: a type, a `TypeAdapter`, a `StructuredOutput`, or a mapping
+                with the key `schema`; None: text, whatever the agent's default is.
             **options: See `RunOptions`.
 
         Raises:
             TypeError: An unknown option, or a value of the wrong type.
             ConfigurationError: The definition, the options or the request context cannot work; nothing was sent.
             ModelError: The model call failed. Like every error after the start it carries `.result`, the full output.
+            OutputInvalid: The answer is not what `structured_output` asks for.
         """
-        return await self._drained(Call(self.setup(), messages, deps, options))
+        return await self._drained(Call(self.setup(), messages, deps, with_output(options, structured_output)))
 
+    @overload
     def stream(
-        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
-    ) -> PendingStream[OutputT]:
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: None = None,
+        **options: Unpack[RunOptions],
+    ) -> PendingStream[OutputT]: ...
+    @overload
+    def stream(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: OutputType[T] | TypeAdapter[T],
+        **options: Unpack[RunOptions],
+    ) -> PendingStream[T]: ...
+    @overload
+    def stream(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: Mapping[str, Any] | UnionType,
+        **options: Unpack[RunOptions],
+    ) -> PendingStream[Any]: ...
+    def stream(
+        self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
+    ) -> PendingStream[Any]:
         """Start a run and read it while it goes on: `await` the returned object, or enter it with `async with`.
 
         Either gives the `RunOutput` as soon as the run is prepared. Leaving it never stops the run.
@@ -270,13 +332,14 @@ class Agent(SyncTwins[DepsT, OutputT]):
         Args:
             messages: As for `generate`.
             deps: Instead of the agent's.
+            structured_output: As for `generate`; see `RunOutput.object_stream`.
             **options: See `RunOptions`.
 
         Raises:
             TypeError: At once: an unknown option, or a value of the wrong type.
             ConfigurationError: When awaited: the run could not start.
         """
-        return PendingStream(Call(self.setup(), messages, deps, options))
+        return PendingStream(Call(self.setup(), messages, deps, with_output(options, structured_output)))
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
@@ -287,8 +350,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         run_id: str,
         tool_call_id: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> PendingStream[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> PendingStream[Any]:
         """Answer a pending call of a suspended run and stream what follows; there is no second `start` chunk.
 
         The answer is stored before this returns; the same answer again attaches to what the first one started. The
@@ -299,7 +362,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
             run_id: The run.
             tool_call_id: The call; may be left out when exactly one waits.
             deps: Instead of the agent's.
-            **options: See `SegmentOptions`.
+            **options: See `ResumeOptions`.
 
         Raises:
             RunError: When awaited. `AGENT_RESUME_NO_SNAPSHOT_FOUND` (no such run),
@@ -317,8 +380,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         run_id: str,
         tool_call_id: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> Result[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> Result[Any]:
         """`resume_stream`, drained: the result of the whole run, the part before the suspension included."""
         answer = Answer(data=resume_data, tool_call_id=tool_call_id)
         return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
@@ -330,8 +393,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         tool_call_id: str | None = None,
         args: dict[str, Any] | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> PendingStream[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> PendingStream[Any]:
         """Let a call that waits for approval run, and stream what follows; see `resume_stream`.
 
         Args:
@@ -339,7 +402,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
             tool_call_id: The call; may be left out when exactly one waits.
             args: Arguments to run it with instead of the model's; checked like the model's.
             deps: Instead of the agent's.
-            **options: See `SegmentOptions`.
+            **options: See `ResumeOptions`.
         """
         answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
         return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
@@ -351,8 +414,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         tool_call_id: str | None = None,
         args: dict[str, Any] | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> Result[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> Result[Any]:
         """`approve_tool_call`, drained."""
         answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
         return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
@@ -364,8 +427,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         tool_call_id: str | None = None,
         reason: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> PendingStream[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> PendingStream[Any]:
         """Keep a call from running (on), tell the model why, and stream what follows; see `resume_stream`.
 
         Also a call that has suspended itself may be declined: its body is not entered again.
@@ -380,8 +443,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         tool_call_id: str | None = None,
         reason: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> Result[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> Result[Any]:
         """`decline_tool_call`, drained."""
         answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id, declines=True)
         return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
@@ -398,7 +461,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
         """
         return await list_suspended(self.setup().store, self.id, per_page=per_page, page=page)
 
-    async def _drained(self, call: Starting) -> Result[OutputT]:
+    async def _drained(self, call: Starting) -> Result[Any]:
         started = await call.begin()
         try:
             result = await started.driver.output.get_full_output()
@@ -407,7 +470,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
             raise
         if result.error is not None:
             raise result.error
-        return cast("Result[OutputT]", result)
+        return result
 
 
 def _check_model(model: object, agent_id: str) -> None:

@@ -26,7 +26,7 @@ from tenuto.core.request_context import RequestContext, as_request_context
 from tenuto.machine.records import RunStarted
 from tenuto.messages.input import Messages
 from tenuto.options import build_options, merge, normalise
-from tenuto.persisted import persist, restore
+from tenuto.persisted import persist, restore, retyped
 from tenuto.runs import live
 from tenuto.runs.observe import topic_of
 from tenuto.runs.output import RunOutput
@@ -37,6 +37,7 @@ from tenuto.steps.callbacks import resolve
 from tenuto.steps.run import UNSET, Definition, Options, Run
 from tenuto.steps.values import validated_values
 from tenuto.store.ports import RunStore
+from tenuto.structured.output import StructuredOutput, read_output
 
 OutputT = TypeVar("OutputT", default=str)
 
@@ -284,8 +285,9 @@ def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
                 merged.pop("deps", None)
             return Restored(_without(build_options(merged), setup.changed), merged)
         below, missing = restore(begun.options)
+        below, missing = _typed(setup, below, missing)
         lost = dict.fromkeys((*begun.degraded, *missing))
-        degraded = tuple(name for name in lost if name not in again)
+        degraded = tuple(name for name in lost if name.removesuffix(".model") not in again)
         return Restored(_without(build_options(merge(below, again)), setup.changed), None, degraded)
 
     return Host(
@@ -298,6 +300,35 @@ def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
         request_context=as_request_context(given.get("request_context")) if given else RequestContext(),
         deps=UNSET if "deps" in (setup.changed or ()) else deps,
     )
+
+
+def _typed(setup: Setup, below: dict[str, Any], missing: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """With the type of the structured output, when it is that of the agent's default options."""
+    own = None if callable(setup.defaults) else setup.defaults.get("structured_output")
+    found = None if own is None else retyped(below, own)
+    if found is None:
+        return below, missing
+    return found, tuple(name for name in missing if name != "structured_output")
+
+
+def output_of(setup: Setup, begun: RunStarted, given: Mapping[str, Any]) -> StructuredOutput[Any] | None:
+    """The structured output that a viewer of the run reads its object with; None leaves it plain JSON."""
+    if "structured_output" in given:
+        return read_output(given["structured_output"])
+    driver, asked = live.driver_of(begun.run_id), live.asked_of(begun.run_id)
+    if driver is not None:
+        return driver.run.options.structured_output
+    if asked is not None:
+        return read_output(asked.get("structured_output"))
+    below, _ = restore(begun.options)
+    own = None if callable(setup.defaults) else setup.defaults.get("structured_output")
+    found = None if own is None else retyped(below, own)
+    return None if found is None else read_output(found["structured_output"])
+
+
+def with_output(options: Mapping[str, Any], given: Any) -> Mapping[str, Any]:
+    """The options with `structured_output`, if it was given: None, too, says something."""
+    return options if given is UNSET else {**options, "structured_output": given}
 
 
 async def cancelled(started: Started) -> None:

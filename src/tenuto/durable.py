@@ -14,10 +14,10 @@ from typing_extensions import Unpack
 
 from tenuto.agent import Agent, default_store
 from tenuto.bus.ports import PubSub
-from tenuto.calls import PendingStream, Resumption, Setup, make_host
+from tenuto.calls import PendingStream, Resumption, Setup, make_host, output_of
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.request_context import RequestContext
-from tenuto.options import SegmentOptions, build_options, normalise
+from tenuto.options import ResumeOptions, build_options, normalise
 from tenuto.runs import live
 from tenuto.runs.listing import ActiveRuns, Recovered, RecoveredRun, list_active
 from tenuto.runs.observe import Observer
@@ -85,23 +85,24 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
         *,
         tool_call_id: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> PendingStream[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> PendingStream[Any]:
         """Answer a pending call and stream what follows; see `Agent.resume_stream`."""
         self._registered("resume")
         answer = Answer(data=resume_data, tool_call_id=tool_call_id)
         return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
 
     async def observe(
-        self, run_id: str, *, offset: int | None = None, **options: Unpack[SegmentOptions]
-    ) -> RunOutput[OutputT]:
+        self, run_id: str, *, offset: int | None = None, **options: Unpack[ResumeOptions]
+    ) -> RunOutput[Any]:
         """Follow a run from the store, whoever drives it, in any process.
 
         Args:
             run_id: The run.
             offset: Index of the first event to show; None: all that is kept. `output.last_index + 1` of an earlier
                 viewer goes on where that one was.
-            **options: `close_on_suspend` and `on_chunk` of `SegmentOptions`; the others belong to a driver.
+            **options: `close_on_suspend`, `on_chunk` and `structured_output` of `ResumeOptions`; the others belong to
+                a driver.
 
         Raises:
             RunError: `DURABLE_AGENT_NOT_REGISTERED`, `DURABLE_AGENT_RUN_NOT_FOUND`, or another agent's run.
@@ -122,15 +123,14 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
             close_on_suspend=bool(given.get("close_on_suspend", True)),
             output=RunOutput(run_id, "", lambda reason: self._abort_soon(run_id, reason), first_index=offset or 0),
             own=supervisor.own,
+            typed=lambda first: output_of(setup, first, given),
         )
         observer.output.watch(given.get("on_chunk"))
         observer.output.on_cleanup(lambda: supervisor.clean_up(setup.store, run_id))
         observer.output.fed_by(observer)
-        return cast("RunOutput[OutputT]", observer.output)
+        return observer.output
 
-    async def recover(
-        self, run_id: str, *, deps: DepsT = UNSET, **options: Unpack[SegmentOptions]
-    ) -> RunOutput[OutputT]:
+    async def recover(self, run_id: str, *, deps: DepsT = UNSET, **options: Unpack[ResumeOptions]) -> RunOutput[Any]:
         """Drive a run on whose process is gone; the output begins where the log ended.
 
         Raises:
@@ -138,7 +138,7 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
                 `DURABLE_AGENT_RECOVER_LEASE_ACQUIRE_FAILED` (it is driven elsewhere),
                 `DURABLE_AGENT_RECOVER_ALREADY_IN_PROGRESS` (it is driven here).
         """
-        return cast("RunOutput[OutputT]", (await self._recovering(run_id, deps, options)).driver.output)
+        return (await self._recovering(run_id, deps, options)).driver.output
 
     async def recover_active_runs(
         self,

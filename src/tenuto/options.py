@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Required, TypedDict, cast
 
+from typing_extensions import TypeVar
+
 from tenuto.core.abort import AbortController, AbortSignal
 from tenuto.core.chunks import AnyChunk, ToolCall
 from tenuto.core.errors import TenutoError
@@ -31,9 +33,12 @@ from tenuto.steps.tracing_options import (
     read_tracing,
     rename_tracing,
 )
+from tenuto.structured.output import KEYS, StructuredOutput, read_output, without_schema
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import HOOK_KEYS, ToolHooks, read_hooks
 from tenuto.tools.tool import Tools
+
+T = TypeVar("T")
 
 _log = logging.getLogger("tenuto")
 
@@ -187,19 +192,45 @@ class SegmentOptions(TypedDict, total=False):
 
 
 class RunOptions(SegmentOptions, total=False):
-    """What a call of `generate` or `stream` may set.
+    """What a call of `generate` or `stream` may set, beside `structured_output`.
 
     Attributes:
         run_id: The run's id; must be new to the store.
+        output: Deprecated: the schema of `structured_output`.
     """
 
     run_id: str
+    output: Any
 
 
-DefaultOptions = RunOptions | Callable[[RequestContext], RunOptions | Awaitable[RunOptions]]
+class ResumeOptions(SegmentOptions, total=False):
+    """What a call that goes on with a run may set.
+
+    Attributes:
+        structured_output: The schema again, so that the object has its type in this process, too.
+    """
+
+    structured_output: Any
 
 
-_OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__))
+class AllOptions(RunOptions, total=False):
+    """What an agent's `default_options` may set.
+
+    Attributes:
+        structured_output: That answers are data, unless a call says `structured_output=None`.
+    """
+
+    structured_output: Any
+
+
+OutputType = type[T] | StructuredOutput[T]
+"""What makes `result.object` a `T`; a `TypeAdapter[T]`, too."""
+
+DefaultOptions = AllOptions | Callable[[RequestContext], AllOptions | Awaitable[AllOptions]]
+
+
+_OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__, "structured_output"))
+_STRUCTURED = spellings(KEYS)
 _CHOICE = spellings(("type", "tool_name"))
 _HOOKS = spellings(HOOK_KEYS)
 _CALLBACKS = (
@@ -212,7 +243,7 @@ _CALLBACKS = (
     "on_suspended",
 )
 _WHOLE = ("model", "tool_choice", "instructions", "system", "context")
-_BY_NAME = ("toolsets", "client_tools")
+_BY_NAME = ("toolsets", "client_tools", "structured_output")
 
 
 def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +261,30 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(choice := options.get("tool_choice"), Mapping):
         named = cast("Mapping[str, Any]", choice)
         options["tool_choice"] = renamed(named, _CHOICE, "tool_choice key")
+    if "output" in options:
+        _read_alias(options)
+    if isinstance(wanted := options.get("structured_output"), Mapping):
+        options["structured_output"] = _structured(cast("Mapping[str, Any]", wanted))
     return options
+
+
+def _read_alias(options: dict[str, Any]) -> None:
+    """`output=` is `structured_output=` without a model; a JSON Schema stands there by itself."""
+    import warnings
+
+    if "structured_output" in options:
+        message = "output= is the old name of structured_output=; give only the latter."
+        raise TypeError(message)
+    warnings.warn("output= is deprecated; use structured_output=.", DeprecationWarning, stacklevel=4)
+    given = options.pop("output")
+    bare = isinstance(given, Mapping) and "schema" not in given
+    options["structured_output"] = {"schema": given} if bare else given
+
+
+def _structured(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "schema" not in given and given.keys() - _STRUCTURED.keys():
+        raise without_schema(given)
+    return renamed(given, _STRUCTURED, "structured_output key")
 
 
 def merge(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any]:
@@ -294,6 +348,7 @@ def _built(given: Mapping[str, Any]) -> Options:
         close_on_suspend=_flag(given.get("close_on_suspend", True), "close_on_suspend"),
         require_tool_approval=_policy(given.get("require_tool_approval", False)),
         tracing=read_tracing(given.get("telemetry"), given.get("tracing_options"), given.get("tracing_context")),
+        structured_output=read_output(given.get("structured_output")),
     )
 
 

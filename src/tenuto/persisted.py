@@ -15,6 +15,7 @@ from tenuto.core.payloads import Json
 from tenuto.models.ports import NamedTool
 from tenuto.steps.candidates import read_entry
 from tenuto.steps.functions import function_named, name_of
+from tenuto.structured.output import OWN_MODEL, read_output
 from tenuto.tools.client import client_tools, described
 
 PLAIN = (
@@ -55,6 +56,7 @@ SPECIAL = (
     "toolsets",
     "client_tools",
     "hooks",
+    "structured_output",
 )
 """Have a persisted form of their own, below."""
 
@@ -96,6 +98,8 @@ def restore(kept: Json) -> tuple[dict[str, Any], tuple[str, ...]]:
             missing.append("on_iteration_complete")
         else:
             options["on_iteration_complete"] = callback
+    if (output := options.get("structured_output")) is not None:
+        options["structured_output"] = _restored_output(output, missing)
     return options, tuple(missing)
 
 
@@ -188,6 +192,46 @@ def _stored_model(model: Any) -> Json:
     return dict(record)
 
 
+def _keep_output(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    """The schema as JSON Schema: a type is code, which comes from the agent or the caller of the process."""
+    output = read_output(given)
+    if output is None:
+        return
+    below: dict[str, Any] = {
+        "schema": output.schema.json_schema,
+        "typed": output.schema.typed,
+        "error_strategy": output.error_strategy,
+        "instructions": output.instructions,
+        "json_prompt_injection": output.json_prompt_injection,
+        "provider_options": output.provider_options,
+    }
+    if output.has_fallback:
+        below["fallback_value"] = output.fallback
+    if output.model is not None:
+        below["model"] = _stored_model(output.model)
+        if below["model"] is None:
+            degraded.append("structured_output.model")
+    kept["structured_output"] = below
+
+
+def _restored_output(kept: Mapping[str, Any], missing: list[str]) -> dict[str, Any]:
+    output = dict(kept)
+    if output.pop("typed", False):
+        missing.append("structured_output")
+    if "model" in output and output["model"] is None:
+        output["model"] = OWN_MODEL
+    return output
+
+
+def retyped(options: Mapping[str, Any], own: Any) -> dict[str, Any] | None:
+    """Restored `options` with the type of the agent's `own` structured output, if it is the one the run was given."""
+    kept, mine = options.get("structured_output"), read_output(own)
+    if kept is None or mine is None or mine.schema.json_schema != kept["schema"]:
+        return None
+    model = mine.model if kept.get("model") is OWN_MODEL and mine.model is not None else kept.get("model")
+    return {**options, "structured_output": {**kept, "schema": mine.schema, "model": model}}
+
+
 def _keep_client_tools(tools: Any, kept: dict[str, Any], degraded: list[str]) -> None:
     """They are data: another process offers the same ones. A function that would make them is lost."""
     if callable(tools):
@@ -211,4 +255,5 @@ _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     "toolsets": _lose("toolsets"),
     "client_tools": _keep_client_tools,
     "hooks": _lose("hooks"),
+    "structured_output": _keep_output,
 }

@@ -6,13 +6,14 @@ threads and where a loop is running already (Jupyter). Ctrl-C aborts what it wai
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Generic, cast
+from collections.abc import Awaitable, Callable, Mapping
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
 from tenuto.messages.input import Messages
-from tenuto.options import RunOptions, SegmentOptions
+from tenuto.options import OutputType, ResumeOptions, RunOptions
 from tenuto.runs.listing import ActiveRuns, Recovered, SuspendedRuns
 from tenuto.runs.output import RunOutput
 from tenuto.runs.portal import Portal
@@ -20,8 +21,12 @@ from tenuto.runs.result import Result
 from tenuto.runs.sync import SyncRunOutput
 from tenuto.steps.run import UNSET
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
+T = TypeVar("T")
 
 
 class SyncTwins(Generic[DepsT, OutputT]):
@@ -29,17 +34,73 @@ class SyncTwins(Generic[DepsT, OutputT]):
 
     __slots__ = ()
 
+    @overload
     def generate_sync(
-        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
-    ) -> Result[OutputT]:
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: None = None,
+        **options: Unpack[RunOptions],
+    ) -> Result[OutputT]: ...
+    @overload
+    def generate_sync(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: OutputType[T] | TypeAdapter[T],
+        **options: Unpack[RunOptions],
+    ) -> Result[T]: ...
+    @overload
+    def generate_sync(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: Mapping[str, Any] | UnionType,
+        **options: Unpack[RunOptions],
+    ) -> Result[Any]: ...
+    def generate_sync(
+        self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
+    ) -> Result[Any]:
         """`generate` for code without an event loop; also works inside Jupyter. Ctrl-C aborts the run."""
-        return _waited(lambda: cast("Any", self).generate(messages, deps=deps, **options))
+        agent = cast("Any", self)
+        return _waited(lambda: agent.generate(messages, deps=deps, structured_output=structured_output, **options))
 
+    @overload
     def stream_sync(
-        self, messages: Messages, *, deps: DepsT = UNSET, **options: Unpack[RunOptions]
-    ) -> SyncRunOutput[OutputT]:
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: None = None,
+        **options: Unpack[RunOptions],
+    ) -> SyncRunOutput[OutputT]: ...
+    @overload
+    def stream_sync(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: OutputType[T] | TypeAdapter[T],
+        **options: Unpack[RunOptions],
+    ) -> SyncRunOutput[T]: ...
+    @overload
+    def stream_sync(
+        self,
+        messages: Messages,
+        *,
+        deps: DepsT = UNSET,
+        structured_output: Mapping[str, Any] | UnionType,
+        **options: Unpack[RunOptions],
+    ) -> SyncRunOutput[Any]: ...
+    def stream_sync(
+        self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
+    ) -> SyncRunOutput[Any]:
         """`stream` for code without an event loop: `for chunk in output.full_stream`, then `output.text`."""
-        return _output(lambda: cast("Any", self).stream(messages, deps=deps, **options))
+        agent = cast("Any", self)
+        return _output(lambda: agent.stream(messages, deps=deps, structured_output=structured_output, **options))
 
     def resume_stream_sync(
         self,
@@ -48,8 +109,8 @@ class SyncTwins(Generic[DepsT, OutputT]):
         run_id: str,
         tool_call_id: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> SyncRunOutput[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> SyncRunOutput[Any]:
         """`resume_stream` for code without an event loop."""
         agent = cast("Any", self)
         return _output(
@@ -63,8 +124,8 @@ class SyncTwins(Generic[DepsT, OutputT]):
         run_id: str,
         tool_call_id: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> Result[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> Result[Any]:
         """`resume_generate` for code without an event loop."""
         agent = cast("Any", self)
         return _waited(
@@ -78,8 +139,8 @@ class SyncTwins(Generic[DepsT, OutputT]):
         tool_call_id: str | None = None,
         args: dict[str, Any] | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> SyncRunOutput[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> SyncRunOutput[Any]:
         """`approve_tool_call` for code without an event loop."""
         agent = cast("Any", self)
         return _output(
@@ -93,8 +154,8 @@ class SyncTwins(Generic[DepsT, OutputT]):
         tool_call_id: str | None = None,
         args: dict[str, Any] | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> Result[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> Result[Any]:
         """`approve_tool_call_generate` for code without an event loop."""
         agent = cast("Any", self)
         return _waited(
@@ -110,8 +171,8 @@ class SyncTwins(Generic[DepsT, OutputT]):
         tool_call_id: str | None = None,
         reason: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> SyncRunOutput[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> SyncRunOutput[Any]:
         """`decline_tool_call` for code without an event loop."""
         agent = cast("Any", self)
         return _output(
@@ -127,8 +188,8 @@ class SyncTwins(Generic[DepsT, OutputT]):
         tool_call_id: str | None = None,
         reason: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> Result[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> Result[Any]:
         """`decline_tool_call_generate` for code without an event loop."""
         agent = cast("Any", self)
         return _waited(
@@ -154,21 +215,19 @@ class DurableTwins(Generic[DepsT, OutputT]):
         *,
         tool_call_id: str | None = None,
         deps: DepsT = UNSET,
-        **options: Unpack[SegmentOptions],
-    ) -> SyncRunOutput[OutputT]:
+        **options: Unpack[ResumeOptions],
+    ) -> SyncRunOutput[Any]:
         """`resume` for code without an event loop."""
         agent = cast("Any", self)
         return _output(lambda: agent.resume(run_id, resume_data, tool_call_id=tool_call_id, deps=deps, **options))
 
     def observe_sync(
-        self, run_id: str, *, offset: int | None = None, **options: Unpack[SegmentOptions]
-    ) -> SyncRunOutput[OutputT]:
+        self, run_id: str, *, offset: int | None = None, **options: Unpack[ResumeOptions]
+    ) -> SyncRunOutput[Any]:
         """`observe` for code without an event loop."""
         return _output(lambda: cast("Any", self).observe(run_id, offset=offset, **options))
 
-    def recover_sync(
-        self, run_id: str, *, deps: DepsT = UNSET, **options: Unpack[SegmentOptions]
-    ) -> SyncRunOutput[OutputT]:
+    def recover_sync(self, run_id: str, *, deps: DepsT = UNSET, **options: Unpack[ResumeOptions]) -> SyncRunOutput[Any]:
         """`recover` for code without an event loop."""
         return _output(lambda: cast("Any", self).recover(run_id, deps=deps, **options))
 

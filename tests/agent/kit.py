@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tenuto import AbortController, Agent
 from tenuto.core.chunks import AnyChunk
 from tenuto.core.clock import SystemClock
-from tenuto.errors import ModelError, TenutoError
+from tenuto.errors import ModelError, OutputInvalid, TenutoError
 from tenuto.runs.result import Result
 from tenuto.runs.supervisor import Supervisor
 from tenuto.testing import FakeProvider, Raw, chat_chunk
@@ -44,7 +44,7 @@ class Ran(NamedTuple):
 
 
 async def run(verb: str, agent: Agent[Any, Any], messages: Any = "hi", **options: Any) -> Ran:
-    """Run `agent` to its end through `verb`; a failed model call is an outcome, anything else raises."""
+    """Run `agent` to its end through `verb`; a failed run is an outcome, anything else raises."""
     if verb == "stream":
         stream = await agent.stream(messages, **options)
         chunks = [chunk async for chunk in stream.full_stream]
@@ -53,7 +53,7 @@ async def run(verb: str, agent: Agent[Any, Any], messages: Any = "hi", **options
     chunks = []
     try:
         result = await agent.generate(messages, **options, on_chunk=chunks.append)
-    except ModelError as error:
+    except (ModelError, OutputInvalid) as error:
         return Ran(error.result, chunks, error)
     return Ran(result, chunks, None)
 

@@ -19,7 +19,7 @@ from tenuto import (
 from tenuto.core.payloads import wire_name
 from tenuto.errors import ConfigurationError, TenutoError
 from tenuto.models.ports import ModelSettings, NamedTool
-from tenuto.options import RunOptions
+from tenuto.options import AllOptions
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Raw, Reply, ScriptedModel, Usage, chat_chunk
 from tests.agent.kit import agent_on, both, run, sent
@@ -297,6 +297,8 @@ WRONG = [
     ("tracing_context", 3),
     ("include_raw_chunks", 1),
     ("on_iteration_complete", 3),
+    ("structured_output", 3),
+    ("structured_output", {"type": "object"}),
 ]
 
 
@@ -311,8 +313,8 @@ async def test_a_value_of_the_wrong_type_is_refused_at_once(name, value):
 
 
 def test_every_option_has_a_wrong_value():
-    others = {"context", "request_context", "close_on_suspend"}  # read when the run starts, or any truth value
-    assert {name for name, _ in WRONG} | others == set(RunOptions.__annotations__)
+    others = {"context", "request_context", "close_on_suspend", "output"}  # no wrong type, or read later
+    assert {name for name, _ in WRONG} | others == set(AllOptions.__annotations__)
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_steps", 0), ("max_steps", -1), ("tool_call_concurrency", 0)])
@@ -356,7 +358,8 @@ async def test_active_tools_that_are_not_there(verb):
         ({"zip": 3}, "known: max_steps"),
         ({"model_settings": {"temprature": 1}}, "did you mean 'temperature'"),
         ({"tool_choice": {"type": "tool", "tool": "x"}}, "Unknown tool_choice key 'tool'"),
-        ({"structured_output": str}, "Unknown option 'structured_output'"),
+        ({"structured_outputs": str}, "did you mean 'structured_output'"),
+        ({"structuredOutput": {"schema": str, "modell": "x"}}, "did you mean 'model'"),
         ({"memory": {}}, "Unknown option 'memory'"),
     ],
 )
@@ -387,7 +390,7 @@ async def test_camel_case_is_taken_too(verb):
     assert asked.provider_options == {"x": {"aB": 1}}  # the user's own keys stay
 
 
-@pytest.mark.parametrize("name", [name for name in RunOptions.__annotations__ if wire_name(name) != name])
+@pytest.mark.parametrize("name", [name for name in AllOptions.__annotations__ if wire_name(name) != name])
 async def test_both_spellings_at_once_are_refused(name):
     with pytest.raises(TypeError, match=f"{name!r} is given twice"):
         await agent(ScriptedModel()).generate("hi", **{name: None, wire_name(name): None})

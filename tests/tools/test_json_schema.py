@@ -39,7 +39,10 @@ def test_what_fits(schema, value, fits):
 
 def test_reasons_name_their_place_and_are_bounded():
     schema = {"properties": {"a": {"items": {"type": "string"}}}, "required": ["b"]}
-    assert violations(schema, {"a": ["x", 1]}) == ["$.a[1]: 1 is not of type 'string'", "$: 'b' is a required property"]
+    assert violations(schema, {"a": ["x", 1]}) == [
+        "$.a[1]: 1 is not of type 'string'",
+        "$.b: 'b' is a required property",
+    ]
     assert len(violations({"items": {"type": "string"}}, list(range(100)))) == 10
     assert len(violations({"type": "integer"}, "x" * 10_000)[0]) <= 400
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import Enum
 from functools import partial
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
-from tenuto import Agent, RequestContext, ToolContext, tool
+from tenuto import Agent, RequestContext, StructuredOutput, ToolContext, create_durable_agent, tool
 from tenuto.tools import Applied, ApprovalRequest, NotApplied, StepUnknown, Tool, ToolFailed, Unknown
 
 
@@ -198,3 +199,48 @@ async def runs() -> None:
     assert_type(await stream.text, str)
     async with by_value.stream("Hello") as other:
         assert_type(await other.text, str)
+
+
+class City(BaseModel):
+    name: str
+
+
+class Mood(Enum):
+    GOOD = "good"
+    BAD = "bad"
+
+
+async def structured() -> None:
+    """The type of `object` is that of what was asked for."""
+    assert_type((await stated.generate("Capital?", structured_output=City)).object, City)
+    assert_type((await bare.generate("Capital?", structured_output=City, max_steps=2)).object_or_none, City | None)
+    assert_type((await bare.generate("Capitals?", structured_output=list[City])).object, list[City])
+    assert_type((await bare.generate("How much?", structured_output=Answer)).object, Answer)
+    assert_type((await bare.generate("Who?", structured_output=Services)).object, Services)
+    assert_type((await bare.generate("How?", structured_output=Mood)).object, Mood)
+    either = TypeAdapter[Literal["a", "b"]](Literal["a", "b"])
+    assert_type((await bare.generate("Which?", structured_output=either)).object, Literal["a", "b"])
+    lenient = StructuredOutput(City, error_strategy="fallback", fallback_value=City(name="?"), model="openai/gpt-x")
+    assert_type(lenient, StructuredOutput[City])
+    assert_type((await bare.generate("Capital?", structured_output=lenient)).object, City)
+    assert_type((await bare.generate("Capital?", structured_output=City | int)).object, Any)
+    assert_type((await bare.generate("Capital?", structured_output={"schema": {"type": "object"}})).object, Any)
+    assert_type((await bare.generate("Capital?")).object, str)
+    assert_type((await bare.generate("Capital?", structured_output=None)).object, str)
+    stream = await bare.stream("Capital?", structured_output=City)
+    assert_type(await stream.object, City)
+    async with bare.stream("Capitals?", structured_output=list[City]) as cities:
+        assert_type(await cities.object, list[City])
+        async for element in cities.element_stream:
+            assert_type(element, Any)
+    durable = create_durable_agent(bare)
+    assert_type((await durable.generate("Capital?", structured_output=City)).object, City)
+    assert_type((await durable.observe("run", structured_output=City)).run_id, str)
+    await durable.resume_generate(True, run_id="run", structured_output=City)
+
+
+def structured_without_a_loop() -> None:
+    assert_type(bare.generate_sync("Capital?", structured_output=City).object, City)
+    assert_type(bare.stream_sync("Capital?", structured_output=list[City]).object, list[City])
+    assert_type(bare.generate_sync("Capital?").object, str)
+    Agent(id="default", model="openai/gpt-x", default_options={"structured_output": City})

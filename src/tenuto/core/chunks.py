@@ -235,11 +235,12 @@ class Gap(Chunk, frozen=True, tag="gap"):
 
 
 class Object(_Base, frozen=True, tag="object"):
-    """Structured output so far."""
+    """Structured output so far; not validated."""
 
     run_id: str
     from_: ChunkFrom
     object: Json
+    metadata: Json = None
 
 
 class ObjectResult(_Base, frozen=True, tag="object-result"):
@@ -313,8 +314,8 @@ TaggedChunk = (
 )
 AnyChunk = TaggedChunk | Data
 
-DELTAS = frozenset({TextDelta, ReasoningDelta, ToolInputDelta, Raw})
-"""The classes a live reader sees before they are stored (with transient `Data`)."""
+DELTAS = frozenset({TextDelta, ReasoningDelta, ToolInputDelta, Raw, Object})
+"""The classes a live reader sees before they are stored (with transient `Data`); each `object` replaces the last."""
 
 TERMINAL = frozenset({Finish, Tripwire, Error, ToolCallApproval, ToolCallSuspended})
 """The classes a stream can end with."""

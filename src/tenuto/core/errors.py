@@ -5,8 +5,10 @@ Invariant: wrapping keeps the original exception as `__cause__`, and `details` h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
 
 Category = Literal["USER", "SYSTEM", "THIRD_PARTY"]
 Scalar = str | int | float | bool | None
@@ -75,12 +77,49 @@ class ToolError(TenutoError):
     default_domain = "TOOL"
 
 
+class Issue(Struct, frozen=True):
+    """One thing that is wrong with a value.
+
+    Attributes:
+        path: Names and indexes from the top of the value; empty for the value as a whole.
+        message: What is wrong there.
+    """
+
+    path: tuple[str | int, ...]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{'.'.join(map(str, self.path)) or '$'}: {self.message}"
+
+
 class OutputInvalid(TenutoError):
-    """The structured output asked for is not there or does not fit its schema."""
+    """The structured output asked for is not there or does not fit its schema.
+
+    Attributes:
+        text: What the model wrote.
+        value: The JSON value found in it, None when there is none.
+        issues: Everything that does not fit.
+    """
 
     default_id = "STRUCTURED_OUTPUT_INVALID"
     default_domain = "AGENT"
     default_category: ClassVar[Category] = "THIRD_PARTY"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        id: str | None = None,
+        category: Category | None = None,
+        details: Mapping[str, Scalar] | None = None,
+        text: str = "",
+        value: Any = None,
+        issues: Sequence[Issue] = (),
+    ) -> None:
+        super().__init__(message, id=id, category=category, details=details)
+        self.text: str = text
+        self.value: Any = value
+        self.issues: tuple[Issue, ...] = tuple(issues)
 
 
 class StoreError(TenutoError):

@@ -218,17 +218,35 @@ class SegmentStarted(Record, frozen=True, tag="segment-started"):
     trace: SpanLink | None = None
 
 
+class Answered(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """What became of the structured output that was asked for.
+
+    Attributes:
+        state: The answer `fits`, the `fallback` stands for it, or there is `none`.
+        value: The object as JSON.
+        usage: What a model of its own for it took.
+    """
+
+    state: Literal["fits", "fallback", "none"]
+    value: Json = None
+    usage: Usage | None = None
+
+
 class StepJudged(Record, frozen=True, tag="step-judged"):
     """The step is over: go on, or stop with this reason.
 
     Attributes:
         feedback: What `on_iteration_complete` told the model.
+        answer: Of a final step whose answer was to be data.
+        error: Why there is no such answer, when that fails the run.
     """
 
     step: int
     go_on: bool
     reason: FinishReason
     feedback: Message | None = None
+    answer: Answered | None = None
+    error: ErrorInfo | None = None
 
 
 class AbortRequested(Record, frozen=True, tag="abort-requested"):

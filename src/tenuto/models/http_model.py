@@ -17,7 +17,7 @@ from tenuto.core.credentials import redact, secrets_of, shown_url
 from tenuto.core.errors import ModelError
 from tenuto.models.catalogue import ModelInfo
 from tenuto.models.http_errors import bounded, from_response
-from tenuto.models.ports import ModelRequest, Part, RawEvent, RequestStart
+from tenuto.models.ports import ModelRequest, Part, RawEvent, RequestStart, StructuredSupport
 from tenuto.models.sse import DEFAULT_LIMIT, SseSplitter
 from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest, HttpResponse, Transport
 from tenuto.models.wire_format import Answering, Reader, WireFormat, WireRequest
@@ -98,6 +98,17 @@ class HttpModel:
     def info(self) -> ModelInfo | None:
         """What the catalogue knows of it; None at a URL of the caller's."""
         return self._endpoint.info
+
+    @property
+    def structured(self) -> StructuredSupport:
+        """How it takes `structured_output=`; see `LanguageModel`."""
+        support: StructuredSupport = getattr(self._format, "structured", "native")
+        info = self.info
+        if info is None:
+            return support
+        if info.structured is False:
+            support = "tool"
+        return "prompt" if support == "tool" and not info.tools else support
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Part], None]:
         """See `LanguageModel.stream`.

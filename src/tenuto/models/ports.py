@@ -125,6 +125,11 @@ class ResponseFormat(Struct, frozen=True, kw_only=True):
     strict: bool | None = None
 
 
+StructuredSupport = Literal["native", "native-alone", "tool", "prompt"]
+"""How a model can be asked for data: by `response_format`, beside tools or only without them; by the arguments of a
+tool that it is made to call; or in the prompt alone."""
+
+
 class NamedTool(Struct, frozen=True):
     """Force this tool."""
 
@@ -180,7 +185,11 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class LanguageModel(Protocol):
-    """Anything that streams an answer; pass your own as `model=`."""
+    """Anything that streams an answer; pass your own as `model=`.
+
+    It may have an attribute `structured`, a `StructuredSupport`: how it takes `structured_output=`. Without it the
+    schema is put into the prompt.
+    """
 
     @property
     def provider(self) -> str:

@@ -85,7 +85,11 @@ class Reader(Protocol):
 
 
 class WireFormat(Protocol):
-    """One dialect, for one model."""
+    """One dialect, for one model.
+
+    A format that takes no `response_format`, or none beside tools, has an attribute `structured` that says so (see
+    `models.ports.StructuredSupport`); without it, it takes both.
+    """
 
     def request(self, model_id: str, request: ModelRequest) -> WireRequest:
         """Write the request.

@@ -278,7 +278,7 @@ class Driver:
             case [m.Park() as command]:
                 await self._park(journal, command)
             case [m.JudgeStep() as command]:
-                await alone(judge_step(run, journal, command))
+                await alone(judge_step(run, journal, command), lambda: run.listening)
             case [m.Finalise() as command]:
                 await alone(finalise(run, journal, command))
             case [m.Finish()]:

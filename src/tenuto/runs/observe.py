@@ -17,7 +17,7 @@ from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.ids import RandomIds
 from tenuto.core.payloads import ErrorPayload, GapPayload
 from tenuto.core.request_context import RequestContext
-from tenuto.machine.records import SegmentStarted
+from tenuto.machine.records import RunStarted, SegmentStarted
 from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host, Restored, begun, read_journal, rebuild, take_in
 from tenuto.runs.result import build_result
@@ -25,6 +25,7 @@ from tenuto.steps.failure import error_info
 from tenuto.steps.finish import STATUS
 from tenuto.steps.run import Definition, Options
 from tenuto.store.ports import TERMINAL_STATUS, RunRow, RunStore
+from tenuto.structured.output import StructuredOutput
 
 POLL_SECONDS = 0.05
 """Longest wait between two looks into the store, for runs that another process drives."""
@@ -57,6 +58,7 @@ class Observer:
         close_on_suspend: End when the run waits for a decision; else go on with what follows the decision.
         output: What it feeds.
         own: Runs it as a task.
+        typed: What this process reads the structured output with.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Observer:
         close_on_suspend: bool,
         output: RunOutput[Any],
         own: Own,
+        typed: Callable[[RunStarted], StructuredOutput[Any] | None] = lambda _: None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -80,6 +83,7 @@ class Observer:
         self._woken = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._own = own
+        self._typed = typed
         self._task: asyncio.Task[None] | None = None
         self._looked = clock.monotonic()
         self._alone = False
@@ -196,7 +200,7 @@ class Observer:
             store=self._store,
             clock=self._clock,
             ids=RandomIds(),
-            options=lambda _: Restored(Options(max_steps=1)),
+            options=lambda first: Restored(Options(max_steps=1, structured_output=self._typed(first))),
             request_context=RequestContext(),
             deps=None,
         )

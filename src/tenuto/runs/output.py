@@ -11,12 +11,22 @@ import contextlib
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
-from typing import Any, Generic, Protocol
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, Generic, Protocol, cast
 
 from typing_extensions import TypeVar
 
-from tenuto.core.chunks import AnyChunk, File, ReasoningDelta, Source, TextDelta, ToolCall, ToolResult
+from tenuto.core.chunks import (
+    AnyChunk,
+    File,
+    Object,
+    ObjectResult,
+    ReasoningDelta,
+    Source,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+)
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.foreign import contained
 from tenuto.core.payloads import FinishReason, Json, Usage
@@ -27,6 +37,7 @@ from tenuto.store.ports import RunStatus
 OutputT = TypeVar("OutputT", default=str)
 T = TypeVar("T")
 
+_NOTHING: Any = object()
 _log = logging.getLogger("tenuto")
 
 
@@ -89,6 +100,19 @@ class RunOutput(Generic[OutputT]):
     def text_stream(self) -> AsyncIterator[str]:
         """A reader of the answer's text, piece by piece."""
         return self._read_text()
+
+    @property
+    def object_stream(self) -> AsyncIterator[Any]:
+        """A reader of the structured output as it grows: plain JSON, not validated, each value instead of the last.
+
+        The last one is the object itself, as JSON. Nothing comes when none was asked for.
+        """
+        return self._read_objects()
+
+    @property
+    def element_stream(self) -> AsyncIterator[Any]:
+        """A reader of the elements of a structured output that is a list: plain JSON, each whole and once, in order."""
+        return self._read_elements()
 
     def __aiter__(self) -> AsyncIterator[AnyChunk]:
         return self._read()
@@ -233,7 +257,7 @@ class RunOutput(Generic[OutputT]):
 
     @property
     def object(self) -> Later[OutputT]:
-        """The structured output; raises `OutputInvalid` when none was asked for."""
+        """The structured output; raises `OutputInvalid` when there is none."""
         return self._later(lambda result: result.object)
 
     @property
@@ -350,6 +374,25 @@ class RunOutput(Generic[OutputT]):
                     return
                 await self._next(place)
 
+    async def _read_objects(self) -> AsyncIterator[Any]:
+        last: Any = _NOTHING
+        async for chunk in self._read():
+            if isinstance(chunk, Object | ObjectResult) and (last is _NOTHING or chunk.object != last):
+                last = chunk.object
+                yield last
+
+    async def _read_elements(self) -> AsyncIterator[Any]:
+        given = 0
+        async for chunk in self._read():
+            elements: list[Any] = []
+            if isinstance(chunk, Object):
+                elements = _elements(chunk.object)[:-1]  # the last one may still be growing
+            elif isinstance(chunk, ObjectResult) and not (given and _is_fallback(chunk)):
+                elements = _elements(chunk.object)
+            for element in elements[given:]:
+                yield element
+            given = max(given, len(elements))
+
     async def _next(self, place: int) -> None:
         """Wait for a chunk at `place`, or the end; the reader's loop need not be the driver's."""
         waiter = asyncio.get_running_loop().create_future()
@@ -376,6 +419,16 @@ class RunOutput(Generic[OutputT]):
             return pick(self._result)
 
         return Later(wait)
+
+
+def _elements(value: Json) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _is_fallback(chunk: ObjectResult) -> bool:
+    """Whether its elements are others than those that came."""
+    metadata: Mapping[str, Any] = chunk.metadata or {}
+    return bool(metadata.get("fallback"))
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -5,8 +5,9 @@ Invariant: a value, complete when it is made; `text` is the text of all steps, `
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from typing import Any, Generic, cast
+from typing import Any, Generic, Literal, cast
 
 from msgspec import Struct
 from typing_extensions import TypeVar
@@ -18,8 +19,9 @@ from tenuto.messages.convert import to_turns
 from tenuto.messages.stored import Message
 from tenuto.messages.turns import Turn
 from tenuto.steps.results import PendingCall, RequestInfo, ResponseInfo, StepResult
-from tenuto.steps.run import Run
+from tenuto.steps.run import UNSET, Run
 from tenuto.steps.transcript import all_messages, own_messages
+from tenuto.structured.schema import Unfit
 
 OutputT = TypeVar("OutputT", default=str)
 
@@ -57,6 +59,9 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
         error: Why the run failed, else None.
         trace_id: Of the run's trace, 32 hex digits; None without a tracer.
         span_id: Of the span around the run's last segment, 16 hex digits; None without a tracer.
+        object_or_none: The structured output; None when there is none.
+        object_state: Whether there is one: nobody asked for it, there is `none` (the run failed, waits, was aborted, or
+            ended before a final answer; or the strategy is `warn`), it `fits` its schema, or it is the `fallback`.
     """
 
     run_id: str
@@ -79,6 +84,13 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
     error: TenutoError | None = None
     trace_id: str | None = None
     span_id: str | None = None
+    object_or_none: OutputT | None = None
+    object_state: Literal["unasked", "none", "fits", "fallback"] = "unasked"
+
+    @property
+    def used_fallback_value(self) -> bool:
+        """Whether `object` is the `fallback_value`."""
+        return self.object_state == "fallback"
 
     @property
     def suspend_payload(self) -> Json:
@@ -102,18 +114,18 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
 
     @property
     def object(self) -> OutputT:
-        """The structured output.
+        """The structured output, of the type that was asked for.
 
         Raises:
-            OutputInvalid: There is none: the run was not asked for one.
+            OutputInvalid: There is none; see `object_state`.
         """
-        message = f"Run {self.run_id!r} has no structured output: none was asked for."
-        raise OutputInvalid(message, id="STRUCTURED_OUTPUT_ABSENT", category="USER")
-
-    @property
-    def object_or_none(self) -> OutputT | None:
-        """The structured output, None when there is none."""
-        return None
+        if self.object_state in {"fits", "fallback"}:
+            return cast("OutputT", self.object_or_none)
+        if isinstance(self.error, OutputInvalid):
+            raise self.error
+        why = "none was asked for" if self.object_state == "unasked" else f"it ended with {self.finish_reason!r}"
+        message = f"Run {self.run_id!r} has no structured output: {why}."
+        raise OutputInvalid(message, id="STRUCTURED_OUTPUT_ABSENT", category="USER", text=self.text)
 
 
 def build_result(run: Run, reason: FinishReason) -> Result[Any]:
@@ -122,6 +134,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
     last = steps[-1] if steps else None
     own = own_messages(run)
     link = run.trace.root.link
+    structured, degraded = _object(run)
     return Result(
         run_id=run.run_id,
         text="".join(step.text for step in steps),
@@ -138,12 +151,37 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         response=_response(ResponseInfo() if last is None else last.response, own),
         provider_metadata=None if last is None else last.provider_metadata,
         pending=_pending(run) if reason == "suspended" else (),
-        degraded=run.degraded,
+        degraded=(*run.degraded, *degraded),
         messages=all_messages(run),
         error=run.error,
         trace_id=None if link is None else link.trace_id,
         span_id=None if link is None else link.span_id,
+        object_or_none=structured,
+        object_state=_object_state(run),
     )
+
+
+def _object_state(run: Run) -> Literal["unasked", "none", "fits", "fallback"]:
+    if run.answer is not None:
+        return run.answer.state
+    asked = run.options.structured_output is not None or "structured_output" in (run.persisted or {})
+    return "none" if asked else "unasked"
+
+
+def _object(run: Run) -> tuple[Any, tuple[str, ...]]:
+    """The structured output, made again where another process made it; and what this process lacks for it."""
+    answer, output = run.answer, run.options.structured_output
+    if answer is None or answer.state == "none":
+        return None, ()
+    if run.given is not UNSET:
+        return run.given, ()
+    if output is not None:
+        with contextlib.suppress(Unfit):
+            return output.schema.load(answer.value)[0], ()
+    persisted: Mapping[str, Any] = run.persisted or {}
+    kept: Mapping[str, Any] = persisted.get("structured_output") or {}
+    lost = kept.get("typed") and "structured_output" not in run.degraded
+    return answer.value, ("structured_output",) if lost else ()
 
 
 def _pending(run: Run) -> tuple[PendingCall, ...]:

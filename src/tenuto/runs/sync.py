@@ -5,7 +5,7 @@ Invariant: it only waits on the portal's loop; breaking out of a loop leaves the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -56,6 +56,16 @@ class SyncRunOutput(Generic[OutputT]):
         """A reader of the answer's text."""
         return (chunk.payload.text for chunk in self.full_stream if isinstance(chunk, TextDelta))
 
+    @property
+    def object_stream(self) -> Iterator[Any]:
+        """See `RunOutput.object_stream`."""
+        return self._each(self._output.object_stream)
+
+    @property
+    def element_stream(self) -> Iterator[Any]:
+        """See `RunOutput.element_stream`."""
+        return self._each(self._output.element_stream)
+
     def __iter__(self) -> Iterator[AnyChunk]:
         return self.full_stream
 
@@ -71,6 +81,11 @@ class SyncRunOutput(Generic[OutputT]):
     def text(self) -> str:
         """See `RunOutput.text`."""
         return self._field(self._output.text)
+
+    @property
+    def object(self) -> OutputT:
+        """See `RunOutput.object`."""
+        return self._field(self._output.object)
 
     @property
     def reasoning(self) -> tuple[ReasoningDelta, ...]:
@@ -112,6 +127,14 @@ class SyncRunOutput(Generic[OutputT]):
         """See `RunOutput.usage`."""
         return self._field(self._output.usage)
 
+    def _each(self, reader: AsyncIterator[T]) -> Iterator[T]:
+        try:
+            while (item := self._wait(lambda: _one(reader))) is not None:
+                yield item[0]
+        except KeyboardInterrupt:  # between two waits
+            self._output.abort("interrupted")
+            raise
+
     def _field(self, later: Later[T]) -> T:
         async def wait() -> T:
             return await later
@@ -124,3 +147,9 @@ class SyncRunOutput(Generic[OutputT]):
         except KeyboardInterrupt:
             self._output.abort("interrupted")
             raise
+
+
+async def _one(reader: AsyncIterator[T]) -> tuple[T] | None:
+    async for item in reader:
+        return (item,)
+    return None

@@ -64,6 +64,7 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per r
             _decide(run, record)
         case r.StepJudged():
             _close(run, record.reason)
+            _conclude(run, record)
             if record.feedback is not None:
                 take_feedback(run, record.feedback)
                 run.prompt.append(UserTurn((Text(record.feedback.text),)))
@@ -145,6 +146,15 @@ def _end(run: Run, record: r.Finalised) -> None:
     if record.error is not None:
         run.error = run.error or error_of(record.error)
         run.parts.append(ErrorPart(ErrorText(record.error.name, record.error.message)))
+
+
+def _conclude(run: Run, record: r.StepJudged) -> None:
+    """Take in what became of the structured output."""
+    if record.error is not None:
+        run.error = run.error or error_of(record.error)
+    if record.answer is not None:
+        run.answer = record.answer
+        run.usage = run.usage if record.answer.usage is None else run.usage + record.answer.usage
 
 
 def _close(run: Run, reason: p.FinishReason) -> None:

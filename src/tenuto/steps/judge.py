@@ -6,6 +6,7 @@ Invariant: a step is judged once, after all its calls are answered; what `stop_w
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from typing import TYPE_CHECKING
@@ -16,9 +17,11 @@ from tenuto.core.foreign import contained
 from tenuto.machine.decisions import goes_on
 from tenuto.machine.records import StepJudged
 from tenuto.steps.callbacks import call_back
+from tenuto.steps.failure import error_info
 from tenuto.steps.fold import call_chunks, step_result
 from tenuto.steps.iteration import complete_iteration
 from tenuto.steps.results import StopContext
+from tenuto.steps.structure import NOTHING, conclude
 from tenuto.steps.transcript import feedback_message
 
 if TYPE_CHECKING:
@@ -44,10 +47,24 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
     feedback = None
     if said.feedback is not None and (wanted or go_on):
         feedback = feedback_message(run.ids.new("msg"), said.feedback, run.clock.now())
-    chunk = step_finish(run, draft, go_on=go_on)
-    await log.commit(StepJudged(command.step, go_on, reason, feedback), chunks=[chunk])
+    try:
+        ending = NOTHING if go_on or run.options.structured_output is None else await conclude(run, log, draft)
+    except asyncio.CancelledError:
+        if not run.aborted:
+            raise
+        ending = None
+    if ending is None:
+        return  # the step is not judged: the abort ends the run
+    if ending.error is not None:
+        reason, run.error = "error", ending.error
+    chunk = step_finish(run, draft, go_on=go_on, reason=reason)
+    error = None if ending.error is None else error_info(ending.error)
+    record = StepJudged(command.step, go_on, reason, feedback, ending.answer, error)
+    await log.commit(record, chunks=[*ending.chunks, chunk])
     if run.options.on_step_finish is not None:
         await call_back(run.options.on_step_finish, run.steps[-1], "on_step_finish")
+    if ending.error is not None:
+        await call_back(run.options.on_error, ending.error, "on_error")
 
 
 async def _stopped(run: Run, draft: StepDraft) -> bool:
@@ -66,12 +83,12 @@ async def _stopped(run: Run, draft: StepDraft) -> bool:
     return False
 
 
-def step_finish(run: Run, draft: StepDraft, *, go_on: bool) -> c.StepFinish:
-    """The chunk that ends a step."""
+def step_finish(run: Run, draft: StepDraft, *, go_on: bool, reason: p.FinishReason | None = None) -> c.StepFinish:
+    """The chunk that ends a step, for the model's reason or another one."""
     said = draft.said
     payload = p.StepFinishPayload(
         run.message_id,
-        p.StepOutcome(said.reason, go_on, said.warnings, said.raw_reason),
+        p.StepOutcome(reason or said.reason, go_on, said.warnings, said.raw_reason),
         p.StepOutput(said.turn.text, tuple(chunk.payload for chunk in call_chunks(run.run_id, draft)), said.usage),
         said.metadata,
     )

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tenuto.machine.commands import CallModel
     from tenuto.models.ports import LanguageModel, Part
     from tenuto.steps.ports import RunLog
+    from tenuto.structured.stream import AnswerStream
 
 _log = logging.getLogger("tenuto")
 
@@ -87,6 +88,7 @@ class _Call:
         self._info = info_of(self._candidate.model)
         self._settings, self._left_out = heed(self._given.sent, self._info)
         self._deadlines = Deadlines(run, self._given.timeout)
+        self._answer: AnswerStream | None = None
         self._started = self._shown = self._answered = False
         self._span: Span = NO_SPAN
         run.model = self._candidate.model
@@ -120,7 +122,7 @@ class _Call:
         model, deadlines = self._candidate.model, self._deadlines
         deadlines.check()
         deadlines.asked()
-        request = self._request()
+        request = self._asking_for_data(self._request())
         with self._run.trace.model_call(self._run, request) as self._span:
             await self._read(cast("AsyncGenerator[Sequence[Part], None]", model.stream(request)), model)
 
@@ -139,6 +141,18 @@ class _Call:
             message = "The model's stream ended without its end marker; what came before is incomplete."
             raise ModelError(message, id="MODEL_STREAM_CUT", provider=model.provider, retryable=True)
 
+    def _asking_for_data(self, request: ModelRequest) -> ModelRequest:
+        output, fitting = self._run.options.structured_output, self._run.fitting
+        if output is None or fitting is None:
+            return request
+        if output.model is not None:
+            return fitting.with_note(request)
+        from tenuto.structured.stream import AnswerStream
+
+        fitted = fitting.fit(request, self._candidate.model)
+        self._answer = AnswerStream(output, fitted)
+        return fitted.request
+
     def _request(self) -> ModelRequest:
         run = self._run
         return ModelRequest(
@@ -154,7 +168,13 @@ class _Call:
 
     async def _take(self, batch: Sequence[Part]) -> None:
         builder = self._builder
+        if self._answer is not None:
+            batch = self._answer.take(batch)
         chunks, deltas = builder.take(batch)
+        if self._answer is not None:
+            partials = self._answer.partials(batch)
+            chunks += [c.Object(self._run.run_id, "AGENT", value) for value in partials]
+            deltas += len(partials)
         if chunks and not self._answered:
             self._look_at(chunks)
         if self._run.attentive:

@@ -15,11 +15,14 @@ from tenuto.core.foreign import contained
 from tenuto.machine.records import Prepared
 from tenuto.messages.input import MessageReader, system_turns
 from tenuto.messages.turns import SystemTurn
+from tenuto.models.resolve import resolve_model
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.candidates import find_candidates, is_static
 from tenuto.steps.incoming import take_results
 from tenuto.steps.inputs import attentive
 from tenuto.steps.run import UNSET
+from tenuto.structured.modes import Fitting
+from tenuto.structured.output import OWN_MODEL
 from tenuto.tools.client import client_tools
 from tenuto.tools.hooks import Hooks, read_hooks
 from tenuto.tools.toolbox import Offer, Toolbox, sanitised
@@ -47,6 +50,7 @@ async def bind(run: Run) -> None:
     """Resolve model, tools and dependencies: the live objects, built again in each process that drives the run."""
     run.candidates = await _candidates(run)
     run.model = run.candidates[0].model
+    _bind_output(run)
     run.toolbox = await _whole_toolbox(run)
     offer = _offer(run)
     run.specs, run.provider_tools = offer.specs, offer.provider
@@ -66,6 +70,15 @@ async def _candidates(run: Run) -> tuple[Candidate, ...]:
         if is_static(definition.model):
             definition.resolved["model"] = known
     return known
+
+
+def _bind_output(run: Run) -> None:
+    output = run.options.structured_output
+    if output is None:
+        return
+    run.fitting = Fitting(output)
+    if output.model is not None:
+        run.structuring = run.model if output.model is OWN_MODEL else resolve_model(output.model)
 
 
 def _toolbox(given: Any) -> Toolbox:

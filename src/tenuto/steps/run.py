@@ -21,7 +21,7 @@ from tenuto.core.ids import IdSource
 from tenuto.core.payloads import Json, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.core.spans import SpanLink
-from tenuto.machine.records import Said
+from tenuto.machine.records import Answered, Said
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.stored import DataPart, Message, MessagePart
 from tenuto.messages.turns import Prompt, ProviderOptions, Turn
@@ -32,6 +32,8 @@ from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.tracing import Trace
 from tenuto.steps.tracing_options import Tracing
 from tenuto.store.ports import PendingCall
+from tenuto.structured.modes import Fitting
+from tenuto.structured.output import StructuredOutput
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import NO_HOOKS, Hooks
 from tenuto.tools.toolbox import RunnableTool, Toolbox
@@ -103,6 +105,7 @@ class Options(Struct, frozen=True):
     client_tools: Any = None
     hooks: Any = None
     tracing: Tracing | None = None
+    structured_output: StructuredOutput[Any] | None = None
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -158,6 +161,10 @@ class Run(Struct, eq=False):
         listening: It waits for somebody else's code, and may be interrupted.
         timed_out: Its time was over; it was stopped, as by an abort, and fails with this.
         traced: The root span of the segment before this one.
+        structuring: Turns the finished answer into data, when that is not the model's own work.
+        fitting: Makes requests ask for data.
+        answer: What became of the structured output.
+        given: Its object, in the process that made it.
     """
 
     run_id: str
@@ -205,6 +212,10 @@ class Run(Struct, eq=False):
     degraded: tuple[str, ...] = ()
     durable: bool = False
     steerable: bool = True
+    structuring: LanguageModel | None = None
+    fitting: Fitting | None = None
+    answer: Answered | None = None
+    given: Any = UNSET
     usage: Usage = Usage()
     error: TenutoError | None = None
     timed_out: ModelTimeout | None = None

@@ -30,6 +30,8 @@ from tenuto.models.ports import (
     ProviderReason,
     ProviderTool,
     RequestStart,
+    ResponseFormat,
+    StructuredSupport,
     ToolChoice,
     ToolSpec,
 )
@@ -57,6 +59,7 @@ class ScriptedRequest(msgspec.Struct, frozen=True, kw_only=True):
         tools: The tools offered.
         provider_tools: The provider's own tools offered.
         abort: Fires when the run is aborted.
+        response_format: Of `structured_output=`, where the model takes it.
     """
 
     messages: tuple[dict[str, Any], ...]
@@ -67,6 +70,7 @@ class ScriptedRequest(msgspec.Struct, frozen=True, kw_only=True):
     settings: ModelSettings
     provider_options: ProviderOptions | None
     abort: AbortSignal | None
+    response_format: ResponseFormat | None = None
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -111,6 +115,7 @@ class ScriptedModel:
             call.
         provider: The part before the slash of the model's name.
         model_id: The part after it.
+        structured: How it takes `structured_output=`; see `StructuredSupport`.
 
     Attributes:
         requests: Every call made, in order.
@@ -122,10 +127,12 @@ class ScriptedModel:
         *,
         provider: str = "scripted",
         model_id: str = "model",
+        structured: StructuredSupport = "native",
     ) -> None:
         self.requests: list[ScriptedRequest] = []
         self._provider = provider
         self._model_id = model_id
+        self.structured: StructuredSupport = structured
         self._lock = threading.Lock()
         self._released = Gate()
         self._endless: Any = None
@@ -262,6 +269,7 @@ def _recorded(request: ModelRequest, messages: Sequence[msgspec.Raw]) -> Scripte
         settings=request.settings,
         provider_options=request.provider_options,
         abort=request.abort,
+        response_format=request.response_format,
     )
 
 

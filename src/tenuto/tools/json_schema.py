@@ -16,6 +16,8 @@ from tenuto.messages.bounded import bounded
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from jsonschema.exceptions import ValidationError
+
 _MAX_REASONS = 10
 _MAX_REASON = 400
 
@@ -25,24 +27,31 @@ def violations(schema: Json, value: Json) -> list[str]:
     return [bounded(f"{shown_place(place)}: {reason}", _MAX_REASON) for place, reason in issues_of(schema, value)]
 
 
-def issues_of(schema: Json, value: Json) -> list[tuple[tuple[int | str, ...], str]]:
-    """Why `value` does not fit, each reason with its place; empty when it fits."""
+def issues_of(schema: Json, value: Json, *, limit: int = _MAX_REASONS) -> list[tuple[tuple[int | str, ...], str]]:
+    """Why `value` does not fit, at most `limit` reasons, each with its place; that of what is missing is its own."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import ValidationError
 
     found: list[tuple[tuple[int | str, ...], str]] = []
     try:
         checker = cast("Any", Draft202012Validator(schema))
         issues: Iterable[ValidationError] = checker.iter_errors(value)
         for issue in issues:
-            found.append((tuple(issue.absolute_path), bounded(issue.message, _MAX_REASON)))
-            if len(found) == _MAX_REASONS:
+            found.append((_place_of(issue), bounded(issue.message, _MAX_REASON)))
+            if len(found) == limit:
                 break
     except RecursionError:
         return [((), "it is nested too deep to be checked")]
     except Exception as error:  # noqa: BLE001 - a reference that leads nowhere, a pattern that is none
         return [((), f"it cannot be checked ({type(error).__name__}: {bounded(str(error), _MAX_REASON)})")]
     return found
+
+
+def _place_of(issue: ValidationError) -> tuple[int | str, ...]:
+    place = tuple(issue.absolute_path)
+    if issue.validator != "required":
+        return place
+    names = cast("list[str]", issue.validator_value)
+    return (*place, *(name for name in names if issue.message.startswith(f"{name!r} is ")))
 
 
 def shown_place(place: Iterable[int | str]) -> str:

@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenuto.models.ports import StructuredSupport
+
 Dialect = Literal["chat", "responses", "anthropic", "google"]
 """The wire formats: OpenAI's two, Anthropic's messages, Google's Gemini."""
 
@@ -26,12 +28,14 @@ class Quirks(Struct, frozen=True, kw_only=True):
         echo_reasoning: Reasoning must come back as `reasoning_content` on its assistant message.
         include_usage: Understands `stream_options: {"include_usage": true}`.
         short_ids: Call ids must be nine letters or digits.
+        structured: How it takes a JSON Schema; see `models.ports.StructuredSupport`.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     echo_reasoning: bool = False
     include_usage: bool = True
     short_ids: bool = False
+    structured: StructuredSupport = "native"
 
 
 class Provider(Struct, frozen=True, kw_only=True, omit_defaults=True):

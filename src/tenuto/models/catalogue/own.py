@@ -38,7 +38,7 @@ class Known(TypedDict, total=False):
 
 
 _LONG_LIMIT = Quirks(max_tokens="max_completion_tokens")
-_ECHO = Quirks(echo_reasoning=True)
+_ECHO = Quirks(echo_reasoning=True, structured="tool")
 
 PROVIDERS: Mapping[str, Known] = {
     "openai": {
@@ -92,9 +92,12 @@ PROVIDERS: Mapping[str, Known] = {
     "vivgrid": {"chat_url": "https://api.vivgrid.com/v1"},
     "deepseek": {"url": "https://api.deepseek.com/v1", "quirks": _ECHO},
     "mistral": {"url": "https://api.mistral.ai/v1", "quirks": Quirks(short_ids=True, include_usage=False)},
-    "cerebras": {"url": "https://api.cerebras.ai/v1", "quirks": _LONG_LIMIT},
+    "cerebras": {
+        "url": "https://api.cerebras.ai/v1",
+        "quirks": Quirks(max_tokens="max_completion_tokens", structured="native-alone"),
+    },
     "perplexity": {"url": "https://api.perplexity.ai", "quirks": Quirks(include_usage=False)},
-    "groq": {"url": "https://api.groq.com/openai/v1"},
+    "groq": {"url": "https://api.groq.com/openai/v1", "quirks": Quirks(structured="tool")},
     "togetherai": {"url": "https://api.together.xyz/v1"},
     "deepinfra": {"url": "https://api.deepinfra.com/v1/openai"},
     "vercel": {"url": "https://ai-gateway.vercel.sh/v1"},

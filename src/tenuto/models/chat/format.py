@@ -12,7 +12,7 @@ from tenuto.models.catalogue import Quirks
 from tenuto.models.chat.messages import ChatMessages
 from tenuto.models.chat.request import build_body, read_options, warnings_for, write_tool
 from tenuto.models.chat.response import ChatResponse
-from tenuto.models.ports import ModelRequest
+from tenuto.models.ports import ModelRequest, StructuredSupport
 from tenuto.models.render import rendered
 from tenuto.models.tool_cache import ToolCache
 from tenuto.models.wire_format import Answering, WireRequest
@@ -29,6 +29,11 @@ class ChatFormat:
         self._tools = ToolCache(write_tool)
         short = quirks.short_ids
         self._messages = {echo: ChatMessages(provider, echo_reasoning=echo, short_ids=short) for echo in (True, False)}
+
+    @property
+    def structured(self) -> StructuredSupport:
+        """See `WireFormat`."""
+        return self._quirks.structured
 
     def request(self, model_id: str, request: ModelRequest) -> WireRequest:
         """See `WireFormat.request`."""

@@ -15,7 +15,7 @@ import msgspec
 
 from tenuto.messages.turns import ProviderOptions
 from tenuto.models.catalogue import Quirks
-from tenuto.models.ports import ModelRequest, ModelSettings, NamedTool, ToolChoice, ToolSpec
+from tenuto.models.ports import ModelRequest, ModelSettings, NamedTool, ResponseFormat, ToolChoice, ToolSpec
 
 _encode = msgspec.json.Encoder().encode
 
@@ -97,6 +97,8 @@ def build_body(
         body["tools"] = tools
         if request.tool_choice != "auto":
             body["tool_choice"] = _tool_choice(request.tool_choice)
+    if request.response_format is not None:
+        body["response_format"] = _response_format(request.response_format)
     body.update(_settings(request.settings, options, quirks))
     body.update(options)
     if "tools" not in body:
@@ -130,6 +132,15 @@ def _settings(settings: ModelSettings, options: Mapping[str, Any], quirks: Quirk
     if not options.keys() & {"max_tokens", "max_completion_tokens"}:
         named[quirks.max_tokens] = settings.max_output_tokens
     return {name: value for name, value in named.items() if value is not None}
+
+
+def _response_format(asked: ResponseFormat) -> dict[str, Any]:
+    if asked.schema is None:
+        return {"type": "json_object"}
+    named: dict[str, Any] = {"name": asked.name, "schema": asked.schema, "strict": bool(asked.strict)}
+    if asked.description:
+        named["description"] = asked.description
+    return {"type": "json_schema", "json_schema": named}
 
 
 def write_tool(spec: ToolSpec) -> dict[str, Any]:

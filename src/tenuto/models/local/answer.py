@@ -27,11 +27,11 @@ from tenuto.core.payloads import (
 from tenuto.messages.turns import Prompt
 from tenuto.models.local.engine import Chat, Completion, Engine
 from tenuto.models.local.generation import EngineChunk, TokenCounts, generate
-from tenuto.models.local.grammar import Schema, arguments_grammar, choice_grammar
+from tenuto.models.local.grammar import Schema, answer_grammar, arguments_grammar, choice_grammar
 from tenuto.models.local.profiles import Profile
 from tenuto.models.local.prompt import render
 from tenuto.models.local.toolcalls import CHOOSING, CLOSE, Call, CallScanner, opening
-from tenuto.models.ports import Finish, Part, ProviderReason, ToolSpec
+from tenuto.models.ports import Finish, Part, ProviderReason, ResponseFormat, ToolSpec
 
 Parts = AsyncGenerator[Sequence[Part], None]
 
@@ -50,6 +50,7 @@ class Answer:
         options: Mapping[str, Any],
         abort: AbortSignal | None,
         new_id: Callable[[], str],
+        form: ResponseFormat | None = None,
     ) -> None:
         self._engine = engine
         self._prompt = prompt
@@ -59,6 +60,7 @@ class Answer:
         self._options = options
         self._abort = abort
         self._new_id = new_id
+        self._form = None if form is None else answer_grammar(form.schema)
         self._counts = TokenCounts()
         self._earlier = TokenCounts()
         self._reason: str | None = None
@@ -69,7 +71,7 @@ class Answer:
         """Let the model write; its calls, if it was given tools, are found in what it writes."""
         scanner = CallScanner({tool.name for tool in self._tools}) if self._tools else None
         called = False
-        async with aclosing(self._generate(self._rendered(), None, [])) as chunks:
+        async with aclosing(self._generate(self._rendered(), self._form, [])) as chunks:
             first = True
             async for batch in chunks:
                 parts: list[Part] = [self._metadata(batch[0])] if first else []

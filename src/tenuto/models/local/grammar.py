@@ -31,6 +31,13 @@ def arguments_grammar(parameters: Schema) -> Schema:
     return {**simple, "x-guidance": _SPACING}
 
 
+def answer_grammar(schema: Schema | None) -> Schema:
+    """The schema of an answer that must be JSON; without one, any object."""
+    if schema is None:
+        return {"type": "object", "x-guidance": _SPACING}
+    return {**simplified(schema), "x-guidance": _SPACING}
+
+
 def choice_grammar(names: Sequence[str]) -> Schema:
     """One of the names, as a JSON string."""
     return {"enum": list(names)}

@@ -23,7 +23,7 @@ from tenuto.models.local.engine import Engine, engine_for
 from tenuto.models.local.profiles import PROFILES, Profile, profile_of
 from tenuto.models.local.prompt import render
 from tenuto.models.local.weights import KNOWN, known, pull
-from tenuto.models.ports import ModelRequest, ModelSettings, NamedTool, Part, RequestStart, ToolSpec
+from tenuto.models.ports import ModelRequest, ModelSettings, NamedTool, Part, RequestStart, StructuredSupport, ToolSpec
 
 _LOG = logging.getLogger("tenuto.models.local")
 
@@ -104,6 +104,11 @@ class LocalModel:
         """See `LanguageModel.model_id`."""
         return self._model_id
 
+    @property
+    def structured(self) -> StructuredSupport:
+        """By a grammar; a model that calls tools by itself cannot be held to one while it may."""
+        return "native-alone" if self._profile.calls_tools else "native"
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Part], None]:
         """See `LanguageModel.stream`. Closing it, or an abort, stops the engine at its next token.
 
@@ -128,6 +133,7 @@ class LocalModel:
             options=options,
             abort=request.abort,
             new_id=self._new_id,
+            form=None if plan.tools else request.response_format,
         )
         async with aclosing(answer.forced(plan.forced) if plan.forced else answer.free()) as parts:
             async for batch in parts:
