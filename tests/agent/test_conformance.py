@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, Literal
 
 import pytest
+from pydantic import BaseModel
 
 from tenuto import AbortController, Agent, ToolContext, step_count_is, tool
 from tenuto.store import InMemoryStore
@@ -226,3 +228,37 @@ async def test_conformance_15_a_run_that_nobody_reads_finishes_and_saves():
 
 async def collect(stream):
     return [chunk async for chunk in stream.full_stream]
+
+
+class Order(BaseModel):
+    item: str
+    note: str = "none"
+
+
+STRATEGIES: dict[str, Any] = {"strict": {}, "warn": {}, "fallback": {"fallback_value": {"item": "?"}}}
+
+
+@both
+@pytest.mark.parametrize("way", ["direct", "separate"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_conformance_11_strategies_of_structured_output(verb, way, strategy):
+    def asking(answer):
+        if way == "direct":
+            return ScriptedModel([answer]), {"schema": Order}
+        return ScriptedModel(["A book."]), {"schema": Order, "model": ScriptedModel([answer])}
+
+    more = {"error_strategy": strategy, **STRATEGIES[strategy]}
+    for bad in ('{"note":"x"}', Reply('{"item":"book"}', finish="length"), "no data"):
+        model, wanted = asking(bad)
+        ran = await run(verb, Agent(id="a", model=model), structured_output={**wanted, **more})
+        assert (ran.error is not None) is (strategy == "strict")
+        assert ran.result.object_or_none == (Order(item="?") if strategy == "fallback" else None)
+        assert ran.result.used_fallback_value is (strategy == "fallback")
+    for good, given, expected in (
+        ('{"item":"book","note":null}', Order, Order(item="book")),
+        ('{"elements":[{"item":"a","note":null}]}', list[Order], [Order(item="a")]),
+        ('{"result":"small"}', Literal["small", "large"], "small"),
+    ):
+        model, wanted = asking(good)
+        ran = await run(verb, Agent(id="a", model=model), structured_output={**wanted, "schema": given})
+        assert (ran.error, ran.result.object) == (None, expected)

@@ -223,7 +223,7 @@ async def structured() -> None:
     lenient = StructuredOutput(City, error_strategy="fallback", fallback_value=City(name="?"), model="openai/gpt-x")
     assert_type(lenient, StructuredOutput[City])
     assert_type((await bare.generate("Capital?", structured_output=lenient)).object, City)
-    assert_type((await bare.generate("Capital?", structured_output=City | int)).object, Any)
+    await bare.generate("Capital?", structured_output=City | int)
     assert_type((await bare.generate("Capital?", structured_output={"schema": {"type": "object"}})).object, Any)
     assert_type((await bare.generate("Capital?")).object, str)
     assert_type((await bare.generate("Capital?", structured_output=None)).object, str)

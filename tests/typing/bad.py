@@ -64,8 +64,8 @@ six = Agent[None](id="six", model="openai/gpt-x", tools=[fit])  # type: ignore[l
 async def calls(mine: ToolContext[Services], others: ToolContext[Other], untyped: ToolContext) -> None:
     agent = Agent[Services](id="agent", model="openai/gpt-x")
     # Wrong dependencies at the call.
-    await agent.generate("Hello", deps=Other(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # error
-    agent.stream("Hello", deps=Other(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # error
+    await agent.generate("Hello", deps=Other(1))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # error
+    agent.stream("Hello", deps=Other(1))  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]  # error
 
     # A wrong argument, context, name or result in a direct call.
     await fit(mine, 1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # error

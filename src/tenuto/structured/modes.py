@@ -143,6 +143,8 @@ def mode_of(output: StructuredOutput[Any], request: ModelRequest, model: Languag
     """The mode that suits the model, unless the caller wants the schema in the prompt."""
     if output.json_prompt_injection in {"system", "inline"} or output.json_prompt_injection is True:
         return "prompt"
+    if _switched_off(request, model.provider):
+        return "prompt"
     support: StructuredSupport = getattr(model, "structured", "prompt")
     with_tools = bool(request.tools or request.provider_tools) and request.tool_choice != "none"
     match support:
@@ -156,6 +158,13 @@ def mode_of(output: StructuredOutput[Any], request: ModelRequest, model: Languag
             return "prompt"
         case _:
             assert_never(support)
+
+
+def _switched_off(request: ModelRequest, provider: str) -> bool:
+    """Whether the caller says that this model takes no schema: the AI SDK's option `structuredOutputs: false`."""
+    options = request.provider_options or {}
+    given = {**options.get("openai", {}), **options.get(provider, {})}
+    return given.get("structuredOutputs", given.get("structured_outputs")) is False
 
 
 def is_inline(output: StructuredOutput[Any]) -> bool:

@@ -4,7 +4,7 @@ import pytest
 
 from tenuto.messages.turns import FilePart, SystemTurn, Text, UserTurn
 from tenuto.models.chat.request import OPTION_NAMES, read_options
-from tenuto.models.ports import ModelRequest, ModelSettings, NamedTool, ToolSpec
+from tenuto.models.ports import ModelRequest, ModelSettings, NamedTool, ResponseFormat, ToolSpec
 from tenuto.testing.provider import Call, FakeProvider, Reply
 from tests.models.drive import F, call, calls_of, model_of, prompt, request, results, run, said, user
 from tests.oracle import assert_valid_chat_body
@@ -219,3 +219,30 @@ async def test_B15_the_next_request_has_valid_arguments():
         await run(model, asked)
         sent = fake.requests[1].body["messages"][1]["tool_calls"][0]["function"]["arguments"]
     assert isinstance(json.loads(sent), dict)
+
+
+async def test_a_response_format():
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    named = ResponseFormat(schema=schema, name="City", description="A city.", strict=True)
+    body = await body_of(response_format=named)
+    assert body["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "City", "schema": schema, "strict": True, "description": "A city."},
+    }
+    loose = await body_of(response_format=named, provider_options={"openai": {"strictJsonSchema": False}})
+    assert loose["response_format"]["json_schema"]["strict"] is False
+    assert (await body_of(response_format=ResponseFormat()))["response_format"] == {"type": "json_object"}
+    own = await body_of(response_format=named, provider_options={"test": {"responseFormat": {"type": "text"}}})
+    assert own["response_format"] == {"type": "text"}
+
+
+@pytest.mark.parametrize(
+    ("name", "structured"),
+    [
+        ("openai/gpt-x", "native"), ("deepseek/x", "tool"), ("groq/x", "tool"), ("cerebras/x", "native-alone"),
+        ("test/m", "native"),
+    ],
+)  # fmt: skip
+async def test_how_a_provider_takes_a_schema(name, structured):
+    with FakeProvider([]) as fake:
+        assert model_of(fake, name).structured == structured

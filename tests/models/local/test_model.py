@@ -21,7 +21,7 @@ from tenuto.core.payloads import (
 )
 from tenuto.models.local import local_model
 from tenuto.models.local.model import LocalModel
-from tenuto.models.ports import Finish, LanguageModel, ModelSettings, NamedTool, RequestStart
+from tenuto.models.ports import Finish, LanguageModel, ModelSettings, NamedTool, RequestStart, ResponseFormat
 from tests.models.local.kit import (
     ADD,
     CAPABLE,
@@ -363,3 +363,28 @@ def test_a_missing_extra_is_said_with_its_remedy(monkeypatch):
     monkeypatch.setattr("tenuto.models.local.backend.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'tenuto\[local\]'"):
         local_model("smollm2")
+
+
+# -- data --------------------------------------------------------------------------------------------------------
+
+CITY = {"type": "object", "properties": {"name": {"type": "string", "format": "x"}}, "required": ["name"]}
+
+
+async def test_an_answer_in_a_format_is_held_to_its_grammar():
+    engine = FakeEngine(said('{"name": "Rome"}'), said("{}"))
+    model = model_on(engine)
+    assert model.structured == "native"
+    assert text_of(await parts_of(model, asked(response_format=ResponseFormat(schema=CITY)))) == '{"name": "Rome"}'
+    await parts_of(model, asked(response_format=ResponseFormat()))
+    first, second = (completion.schema for completion in engine.completions)
+    assert {key: first[key] for key in ("type", "required")} == {"type": "object", "required": ["name"]}
+    assert first["properties"] == {"name": {"type": "string"}}
+    assert second["type"] == "object"
+
+
+async def test_a_model_that_may_call_tools_is_not_held_to_a_format():
+    engine = FakeEngine(said("It is Rome."))
+    model = model_on(engine, CAPABLE)
+    assert model.structured == "native-alone"
+    await parts_of(model, asked(tools=(WEATHER,), response_format=ResponseFormat(schema=CITY)))
+    assert engine.completions[0].schema is None

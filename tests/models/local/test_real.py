@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import Literal
 
 import pytest
+from pydantic import BaseModel
 
 from tenuto import AbortController, Agent, tool
 from tenuto.core.errors import ModelError, TenutoError
@@ -244,3 +245,13 @@ async def test_the_engines_port_refuses_strangers(weights):
         await asyncio.to_thread(urlopen, f"{engine._server.listening_address}/v1/models")
     assert caught.value.code == 401
     caught.value.close()
+
+
+async def test_the_small_model_answers_with_data(smollm2):
+    class City(BaseModel):
+        name: str
+        country: Literal["France", "Italy"]
+
+    result = await Agent(id="a", model=smollm2).generate("What is the capital of France?", structured_output=City)
+    assert result.object.name
+    assert result.object.country in {"France", "Italy"}

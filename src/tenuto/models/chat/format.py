@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from tenuto.models.assemble import Assembler
 from tenuto.models.catalogue import Quirks
 from tenuto.models.chat.messages import ChatMessages
@@ -38,6 +40,8 @@ class ChatFormat:
     def request(self, model_id: str, request: ModelRequest) -> WireRequest:
         """See `WireFormat.request`."""
         options = read_options(request.provider_options, self._provider)
+        if options.strict is not None and request.response_format is not None:
+            request = replace(request, response_format=replace(request.response_format, strict=options.strict))
         quirks = self._quirks
         echo = quirks.echo_reasoning if options.echo_reasoning is None else options.echo_reasoning
         slot = rendered(request.prompt, self._messages[echo])

@@ -55,6 +55,7 @@ class Options(NamedTuple):
 
     body: dict[str, Any]
     echo_reasoning: bool | None
+    strict: bool | None = None
 
 
 def read_options(options: ProviderOptions | None, provider: str) -> Options:
@@ -69,7 +70,8 @@ def read_options(options: ProviderOptions | None, provider: str) -> Options:
             continue
         body[OPTION_NAMES.get(name, name)] = value
     _split_logprobs(body)
-    return Options(body, echo if isinstance(echo, bool) else None)
+    strict = given.get("strictJsonSchema", given.get("strict_json_schema"))
+    return Options(body, echo if isinstance(echo, bool) else None, strict if isinstance(strict, bool) else None)
 
 
 def _split_logprobs(body: dict[str, Any]) -> None:
