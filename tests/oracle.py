@@ -33,18 +33,24 @@ def _without(mapping: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:
 @lru_cache
 def _validator(*, streaming: bool) -> SchemaValidator:
     kind = params.CompletionCreateParamsStreaming if streaming else params.CompletionCreateParamsNonStreaming
-    return SchemaValidator(_closed(TypeAdapter(kind).core_schema))
+    return SchemaValidator(closed(TypeAdapter(kind).core_schema))
 
 
-def _closed(schema: Any) -> Any:
-    """Rebuild a core schema with closed objects, and lists where the types say Iterable (those validate lazily)."""
+def closed(schema: Any) -> Any:
+    """Rebuild a core schema with closed objects, and lists where the types say Iterable (those validate lazily).
+
+    A response model of the package that is also taken in a request is taken as an instance only: it is open.
+    """
     if isinstance(schema, list | tuple):
-        return type(schema)(_closed(each) for each in schema)
+        return type(schema)(closed(each) for each in schema)
     if not isinstance(schema, dict):
         return schema
-    closed = {key: item if key == "metadata" else _closed(item) for key, item in schema.items()}
-    if closed.get("type") == "typed-dict":
-        closed["extra_behavior"] = "forbid"
-    if closed.get("type") == "generator":
-        closed["type"] = "list"
-    return closed
+    if schema.get("type") == "model":
+        kept = {"type": "is-instance", "cls": schema["cls"]}
+        return kept | {key: schema[key] for key in ("ref",) if key in schema}
+    rebuilt = {key: item if key == "metadata" else closed(item) for key, item in schema.items()}
+    if rebuilt.get("type") == "typed-dict" and "extras_schema" not in rebuilt:
+        rebuilt["extra_behavior"] = "forbid"
+    if rebuilt.get("type") == "generator":
+        rebuilt["type"] = "list"
+    return rebuilt

@@ -12,7 +12,7 @@ from openai.types.responses import response_create_params as params
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator
 
-from tests.oracle import _closed, _without
+from tests.oracle import _without, closed
 
 
 def assert_valid_responses_body(body: dict[str, Any], *, allow: frozenset[str] = frozenset()) -> None:
@@ -31,4 +31,4 @@ def assert_valid_responses_body(body: dict[str, Any], *, allow: frozenset[str] =
 @lru_cache
 def _validator(*, streaming: bool) -> SchemaValidator:
     kind = params.ResponseCreateParamsStreaming if streaming else params.ResponseCreateParamsNonStreaming
-    return SchemaValidator(_closed(TypeAdapter(kind).core_schema))
+    return SchemaValidator(closed(TypeAdapter(kind).core_schema))

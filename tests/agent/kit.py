@@ -58,8 +58,10 @@ async def run(verb: str, agent: Agent[Any, Any], messages: Any = "hi", **options
     return Ran(result, chunks, None)
 
 
-def agent_on(provider: FakeProvider, tools: Any = (), *, model: str = "test/m", **more: Any) -> Agent[Any, Any]:
-    return Agent(id="agent", model={"id": model, "url": provider.base_url}, tools=tools, **more)
+def agent_on(
+    provider: FakeProvider, tools: Any = (), *, model: str = "test/m", api: str | None = None, **more: Any
+) -> Agent[Any, Any]:
+    return Agent(id="agent", model={"id": model, "url": provider.base_url, "api": api}, tools=tools, **more)
 
 
 def raw(*deltas: dict[str, Any], finish: str | None = "stop", **more: Any) -> Raw:

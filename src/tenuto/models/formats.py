@@ -7,31 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tenuto.models.catalogue import Dialect, Quirks
+from tenuto.models.catalogue import Dialect, ModelInfo, Quirks
 from tenuto.models.wire_format import WireFormat
 
+MakeFormat = Callable[[str, Quirks, ModelInfo | None], WireFormat]
+"""Of a provider's name, the quirks of its chat completions, and what the catalogue says of the model."""
 
-def _chat(provider: str, quirks: Quirks) -> WireFormat:
+
+def _chat(provider: str, quirks: Quirks, _info: ModelInfo | None) -> WireFormat:
     from tenuto.models.chat import ChatFormat
 
     return ChatFormat(provider, quirks)
 
 
-def _responses(provider: str, quirks: Quirks) -> WireFormat:  # noqa: ARG001 - quirks are those of chat completions
+def _responses(provider: str, _quirks: Quirks, _info: ModelInfo | None) -> WireFormat:
     from tenuto.models.responses import ResponsesFormat
 
     return ResponsesFormat(provider)
 
 
-def _google(provider: str, quirks: Quirks) -> WireFormat:  # noqa: ARG001 - quirks are those of chat completions
+def _anthropic(provider: str, _quirks: Quirks, info: ModelInfo | None) -> WireFormat:
+    from tenuto.models.anthropic import AnthropicFormat
+
+    return AnthropicFormat(provider, max_output=info.max_output if info else None)
+
+
+def _google(provider: str, _quirks: Quirks, _info: ModelInfo | None) -> WireFormat:
     from tenuto.models.gemini import GeminiFormat
 
     return GeminiFormat(provider)
 
 
-FORMATS: Mapping[Dialect, Callable[[str, Quirks], WireFormat]] = {
+FORMATS: Mapping[Dialect, MakeFormat] = {
     "chat": _chat,
     "responses": _responses,
+    "anthropic": _anthropic,
     "google": _google,
 }
-"""By dialect: from a provider's name and the quirks of its chat completions to its format."""
+"""By dialect, what makes its format."""

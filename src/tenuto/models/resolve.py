@@ -136,7 +136,8 @@ def _place(entry: Provider, info: ModelInfo | None, api: Dialect | None) -> tupl
     own = (info and info.dialect) or entry.dialect
     wanted = api or own
     if wanted is not None and wanted in FORMATS:
-        url = (info.url if info and info.url and wanted == own else None) or entry.url_of(wanted)
+        theirs = (info.url if info else None) or entry.url_of(wanted) or entry.url  # one address, several dialects
+        url = theirs if wanted == own else entry.url_of(wanted)
         return (wanted, url) if url else None
     chat = entry.url_of("chat") if api is None and not (info and info.dialect) else None
     return ("chat", chat) if chat else None
@@ -185,7 +186,7 @@ def _speaking(
         headers=record.get("headers", {}),
         info=info,
     )
-    return HttpModel(provider, model_id, endpoint, FORMATS[dialect](provider, quirks))
+    return HttpModel(provider, model_id, endpoint, FORMATS[dialect](provider, quirks, info))
 
 
 def _local(name: str) -> LanguageModel:

@@ -165,6 +165,17 @@ MUTATIONS: list[tuple[Reason, str, Any]] = [
     ("stream_options_without_stream", "stream", REMOVED),
 ]
 # Rules about more than one valid body; their own tests are below.
+ANTHROPIC: set[Reason] = {
+    "missing_version",
+    "first_not_user",
+    "blank_text",
+    "bad_thinking",
+    "altered_block",
+    "bad_last_block",
+    "result_not_first",
+    "too_many_marks",
+    "prefill",
+}
 ELSEWHERE: set[Reason] = {
     "invalid_api_key",
     "request_too_large",
@@ -185,6 +196,7 @@ ELSEWHERE: set[Reason] = {
     "unsupported_parameter",
     "json_not_mentioned",
     "previous_response_not_found",
+    *ANTHROPIC,
 }
 
 

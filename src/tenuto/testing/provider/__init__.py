@@ -1,5 +1,6 @@
 """A strict, scripted model provider on a raw socket, for tests of anything that talks to a model over HTTP."""
 
+from tenuto.testing.provider.anthropic import message_events
 from tenuto.testing.provider.chat import chat_chunk
 from tenuto.testing.provider.gate import Gate
 from tenuto.testing.provider.gemini import gemini_chunk
@@ -43,4 +44,5 @@ __all__ = [
     "Usage",
     "chat_chunk",
     "gemini_chunk",
+    "message_events",
 ]

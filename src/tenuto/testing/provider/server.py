@@ -13,6 +13,7 @@ from typing import Self
 
 import msgspec
 
+from tenuto.testing.provider.anthropic import Anthropic
 from tenuto.testing.provider.chat import Chat
 from tenuto.testing.provider.connection import Connection
 from tenuto.testing.provider.delivery import Outgoing, prepare, refuse
@@ -93,7 +94,7 @@ class FakeProvider:
             max_body=max_body,
         )
         self._script = Script(script)
-        self._dialects: tuple[Dialect, ...] = (Chat(), Responses(), Gemini())
+        self._dialects: tuple[Dialect, ...] = (Chat(), Responses(), Anthropic(), Gemini())
         self._allow_refused, self._allow_unused, self._keep = allow_refused, allow_unused, keep_requests
         self._asked_port, self._new_loop = port, new_loop
         self._watch = Watch()

@@ -77,6 +77,15 @@ Reason = Literal[
     "unsupported_parameter",
     "json_not_mentioned",
     "previous_response_not_found",
+    "missing_version",
+    "first_not_user",
+    "blank_text",
+    "bad_thinking",
+    "altered_block",
+    "bad_last_block",
+    "result_not_first",
+    "too_many_marks",
+    "prefill",
 ]
 """Why a request was refused: the `code` of the error body."""
 

@@ -1,0 +1,73 @@
+"""The messages format as one piece: messages, body, headers and answers.
+
+Source: Anthropic API reference, "Create a message".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tenuto.models.anthropic.messages import AnthropicMessages
+from tenuto.models.anthropic.options import read_options
+from tenuto.models.anthropic.request import Body
+from tenuto.models.anthropic.response import AnthropicResponse
+from tenuto.models.anthropic.tools import Tools
+from tenuto.models.anthropic.traits import traits_of
+from tenuto.models.assemble import Assembler
+from tenuto.models.ports import ModelRequest
+from tenuto.models.render import rendered
+from tenuto.models.wire_format import Answering, WireRequest
+
+VERSION = "2023-06-01"
+_BETA = "anthropic-beta"
+
+
+class AnthropicFormat:
+    """See `WireFormat`.
+
+    Args:
+        provider: The name before the slash.
+        max_output: Tokens of an answer at most, when the catalogue says so.
+    """
+
+    __slots__ = ("_max_output", "_messages", "_provider", "_tools")
+
+    def __init__(self, provider: str, *, max_output: int | None = None) -> None:
+        self._provider = provider
+        self._max_output = max_output
+        self._tools = Tools(provider)
+        self._messages: dict[tuple[bool, bool], AnthropicMessages] = {}
+
+    def request(self, model_id: str, request: ModelRequest) -> WireRequest:
+        """See `WireFormat.request`."""
+        options = read_options(request.provider_options, self._provider)
+        traits = traits_of(model_id)
+        slot = rendered(request.prompt, self._dialect(reasoning=options.send_reasoning, unsigned=not traits.claude))
+        system, messages = slot.split(request.prompt)
+        body = Body(self._provider, request, options, traits, self._max_output or traits.max_output)
+        written = body.write(model_id, system, messages, self._tools)
+        headers = {"anthropic-version": VERSION}
+        if body.betas:
+            headers[_BETA] = ",".join(dict.fromkeys(body.betas))
+        return WireRequest(
+            "/messages",
+            written,
+            Assembler(str(len(request.prompt.turns)), slot.used_ids),
+            headers=headers,
+            listed=(_BETA,),
+            warnings=tuple(body.warnings),
+        )
+
+    def key_headers(self, key: str) -> Mapping[str, str]:
+        """The vendor's own header; a catalogue entry with a `key_header` has another one."""
+        return {"x-api-key": key}
+
+    def reader(self, answering: Answering) -> AnthropicResponse:
+        """See `WireFormat.reader`."""
+        return AnthropicResponse(answering)
+
+    def _dialect(self, *, reasoning: bool, unsigned: bool) -> AnthropicMessages:
+        key = reasoning, unsigned
+        if key not in self._messages:
+            self._messages[key] = AnthropicMessages(self._provider, reasoning=reasoning, unsigned=unsigned)
+        return self._messages[key]
