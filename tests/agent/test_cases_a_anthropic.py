@@ -201,3 +201,22 @@ async def test_a_pause_is_gone_on_with(verb):
         assert sent(provider)[-1] == {"role": "assistant", "content": [search]}
     assert ran.result.text.endswith("found")
     assert ran.result.finish_reason == "stop"
+
+
+@both
+@pytest.mark.parametrize("name", ["claude-sonnet-4-5", "claude-3-haiku-20240307", "kimi-k2"])
+async def test_data_by_a_schema_or_by_a_tool(verb, name):
+    """The same answer, in the form that the model takes."""
+    native = name == "claude-sonnet-4-5"
+
+    def answer(request):
+        tools = [each["name"] for each in request.body.get("tools", ())]
+        return Reply('{"city": "Rome"}') if native else Reply(calls=[Call(tools[-1], {"city": "Rome"})])
+
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    async with FakeProvider(answer) as provider:
+        asked = agent_on(provider, model=f"anthropic/{name}", api="anthropic")
+        ran = await run(verb, asked, structured_output={"schema": schema})
+        body = provider.requests[0].body
+    assert ran.result.object == {"city": "Rome"}
+    assert ("output_config" in body, body.get("tool_choice", {}).get("type")) == (native, None if native else "tool")

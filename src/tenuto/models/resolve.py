@@ -186,7 +186,7 @@ def _speaking(
         headers=record.get("headers", {}),
         info=info,
     )
-    return HttpModel(provider, model_id, endpoint, FORMATS[dialect](provider, quirks, info))
+    return HttpModel(provider, model_id, endpoint, FORMATS[dialect](provider, model_id, quirks, info))
 
 
 def _local(name: str) -> LanguageModel:

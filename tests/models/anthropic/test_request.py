@@ -296,7 +296,20 @@ async def test_an_answer_of_a_schema():
 
 @pytest.mark.parametrize(("name", "schema"), [(OLD, {"type": "object"}), (MIDDLE, None), ("m", {"type": "object"})])
 async def test_a_model_that_cannot_be_held_to_a_schema(name, schema):
-    assert "tool mode" in await refusal(name=name, response_format=ResponseFormat(schema=schema))
+    assert "as a tool's arguments" in await refusal(name=name, response_format=ResponseFormat(schema=schema))
+
+
+@pytest.mark.parametrize(("name", "support"), [(OLD, "tool"), (MIDDLE, "native"), (NEW, "native"), ("m", "tool")])
+async def test_how_a_model_takes_a_schema(name, support):
+    with FakeProvider([], allow_unused=True) as fake:
+        assert model_of(fake, f"anthropic/{name}", api="anthropic").structured == support
+
+
+async def test_an_answer_is_not_asked_of_a_tool_where_a_schema_will_do():
+    given = {"anthropic": {"structuredOutputMode": "jsonTool"}}
+    asked = ResponseFormat(schema={"type": "object"})
+    body, about = await warned(response_format=asked, provider_options=given)
+    assert (body["output_config"]["format"]["type"], about) == ("json_schema", ["structuredOutputMode"])
 
 
 async def test_user_parts():

@@ -14,7 +14,7 @@ from tenuto.models.anthropic.response import AnthropicResponse
 from tenuto.models.anthropic.tools import Tools
 from tenuto.models.anthropic.traits import traits_of
 from tenuto.models.assemble import Assembler
-from tenuto.models.ports import ModelRequest
+from tenuto.models.ports import ModelRequest, StructuredSupport
 from tenuto.models.render import rendered
 from tenuto.models.wire_format import Answering, WireRequest
 
@@ -27,24 +27,31 @@ class AnthropicFormat:
 
     Args:
         provider: The name before the slash.
+        model_id: The one after it.
         max_output: Tokens of an answer at most, when the catalogue says so.
     """
 
-    __slots__ = ("_max_output", "_messages", "_provider", "_tools")
+    __slots__ = ("_max_output", "_messages", "_provider", "_tools", "_traits")
 
-    def __init__(self, provider: str, *, max_output: int | None = None) -> None:
+    def __init__(self, provider: str, model_id: str, *, max_output: int | None = None) -> None:
         self._provider = provider
-        self._max_output = max_output
+        self._traits = traits_of(model_id)
+        self._max_output = max_output or self._traits.max_output
         self._tools = Tools(provider)
         self._messages: dict[tuple[bool, bool], AnthropicMessages] = {}
+
+    @property
+    def structured(self) -> StructuredSupport:
+        """See `WireFormat`."""
+        return "native" if self._traits.structured else "tool"
 
     def request(self, model_id: str, request: ModelRequest) -> WireRequest:
         """See `WireFormat.request`."""
         options = read_options(request.provider_options, self._provider)
-        traits = traits_of(model_id)
+        traits = self._traits
         slot = rendered(request.prompt, self._dialect(reasoning=options.send_reasoning, unsigned=not traits.claude))
         system, messages = slot.split(request.prompt)
-        body = Body(self._provider, request, options, traits, self._max_output or traits.max_output)
+        body = Body(self._provider, request, options, traits, self._max_output)
         written = body.write(model_id, system, messages, self._tools)
         headers = {"anthropic-version": VERSION}
         if body.betas:

@@ -158,14 +158,16 @@ class Body:
             body["output_config"] = config
 
     def _format(self, schema: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        unable = not self._traits.structured or self._options.structured_output_mode == "jsonTool"
-        if schema is None or unable:
+        if schema is None or not self._traits.structured:
             why = "JSON without a schema is not something it can be held to" if schema is None else "it cannot"
             raise refused(
                 self._provider,
-                f"The model was to be held to a JSON schema, but {why}. Use the tool mode or the prompted mode of "
-                "structured output.",
+                f"The model was to be held to a JSON schema, but {why}. Let the answer come as a tool's arguments, or "
+                "put the schema in the prompt.",
             )
+        if self._options.structured_output_mode == "jsonTool":
+            details = "A model that can be held to a schema is held to it, not made to call a tool."
+            self.warnings.append(left_out("structuredOutputMode", details))
         return {"type": "json_schema", "schema": strict_schema(schema)}
 
     def _features(self, body: dict[str, Any], request: ModelRequest) -> None:
