@@ -32,6 +32,7 @@ from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import ToolHooks, read_hooks
 from tenuto.tools.tool import Tool, Tools
 from tenuto.tools.toolbox import Toolbox
+from tenuto.tools.transform import TransformPolicy, read_policy
 from tenuto.twins import SyncTwins
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class AgentFields(TypedDict, total=False):
     default_options: DefaultOptions | None
     require_tool_approval: ApprovalPolicy
     hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None
+    transform: TransformPolicy | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None] | None
     durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float
@@ -106,6 +108,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
             option and the tool's own only add to it.
         hooks: *Dynamic.* `{"before_tool_call": fn, "after_tool_call": fn}`: called around every tool call; see
             `tenuto.tools.ToolHooks`.
+        transform: *Dynamic.* What displays and transcripts show of tools' payloads; see
+            `tenuto.tools.TransformPolicy`.
         durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
         abort_grace: Seconds that tools and callbacks that are still going on get after an abort.
@@ -165,6 +169,9 @@ class Agent(SyncTwins[DepsT, OutputT]):
         default_options: DefaultOptions | None = None,
         require_tool_approval: ApprovalPolicy = False,
         hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None = None,
+        transform: TransformPolicy
+        | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None]
+        | None = None,
         durable: bool | Mapping[str, Any] = False,
         store: RunStore | None = None,
         abort_grace: float = 5.0,
@@ -181,6 +188,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
             raise ConfigurationError(message, id="AGENT_TOOLS_INVALID", domain="AGENT")
         if not callable(hooks):
             read_hooks(hooks)
+        if not callable(transform):
+            read_policy(transform)
         box = tools if callable(tools) else Toolbox(tools)
         definition = Definition(
             id=named,
@@ -194,6 +203,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
             require_tool_approval=require_tool_approval,
             max_retries=None if max_retries is UNSET else check_retries(max_retries),
             hooks=hooks,
+            transform=transform,
         )
         defaults = default_options if callable(default_options) else normalise(default_options or {})
         base = Setup(definition, defaults, store or default_store, SystemClock(), RandomIds(), AppSlot(own=store))

@@ -37,6 +37,7 @@ from tenuto.structured.output import KEYS, StructuredOutput, read_output, withou
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import HOOK_KEYS, ToolHooks, read_hooks
 from tenuto.tools.tool import Tools
+from tenuto.tools.transform import TransformPolicy, read_policy
 
 T = TypeVar("T")
 
@@ -136,6 +137,7 @@ class SegmentOptions(TypedDict, total=False):
         toolsets: Further tools for this run: groups by name, each a list or a dict of tools. The group's name is no
             part of a tool's name. *Dynamic.*
         client_tools: Tools that the caller carries out, by name: a call of one ends the run, unanswered. *Dynamic.*
+        transform: What displays and transcripts show of tools' payloads; takes the place of the agent's. *Dynamic.*
         hooks: Functions around every tool call; each takes the place of the agent's of its name. *Dynamic.*
         model: Instead of the agent's; a list of fallbacks too.
         model_settings: See `ModelSettingsDict`.
@@ -170,6 +172,7 @@ class SegmentOptions(TypedDict, total=False):
     tool_call_concurrency: int
     toolsets: Toolsets | Callable[..., Toolsets | Awaitable[Toolsets]]
     client_tools: ClientTools | Callable[..., ClientTools | Awaitable[ClientTools]]
+    transform: TransformPolicy | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None]
     hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None]
     model: ModelConfig
     model_settings: ModelSettingsDict
@@ -242,7 +245,7 @@ _CALLBACKS = (
     "on_abort",
     "on_suspended",
 )
-_WHOLE = ("model", "tool_choice", "instructions", "system", "context")
+_WHOLE = ("model", "tool_choice", "instructions", "system", "context", "transform")
 _BY_NAME = ("toolsets", "client_tools", "structured_output")
 
 
@@ -333,6 +336,7 @@ def _built(given: Mapping[str, Any]) -> Options:
         tool_call_concurrency=_concurrency(given.get("tool_call_concurrency")),
         toolsets=_dynamic_of(given.get("toolsets"), "toolsets", Mapping),
         client_tools=_dynamic_of(given.get("client_tools"), "client_tools", Mapping, list, tuple),
+        transform=_transform(given.get("transform")),
         hooks=_hooks(given.get("hooks")),
         model=given.get("model"),
         model_settings=read_settings(given.get("model_settings") or {}),
@@ -458,6 +462,12 @@ def _dynamic_of(given: object, name: str, *kinds: type) -> Any:
         return given
     message = f"{name}= takes a dict of tools by name, not {type(given).__name__}."
     raise TypeError(message)
+
+
+def _transform(given: object) -> Any:
+    if not callable(given):
+        read_policy(given)
+    return given
 
 
 def _hooks(given: object) -> Any:

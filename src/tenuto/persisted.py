@@ -17,6 +17,7 @@ from tenuto.steps.candidates import read_entry
 from tenuto.steps.functions import function_named, name_of
 from tenuto.structured.output import OWN_MODEL, read_output
 from tenuto.tools.client import client_tools, described
+from tenuto.tools.transform import Policy, read_policy
 
 PLAIN = (
     "max_steps",
@@ -57,6 +58,7 @@ SPECIAL = (
     "client_tools",
     "hooks",
     "structured_output",
+    "transform",
 )
 """Have a persisted form of their own, below."""
 
@@ -86,6 +88,12 @@ def restore(kept: Json) -> tuple[dict[str, Any], tuple[str, ...]]:
         options["stop_when"] = [each for each in found if each is not None]
         if None in found:
             missing.append("stop_when")
+    if isinstance(transform := options.get("transform"), Mapping):
+        said = cast("Mapping[str, Any]", transform)
+        function = function_named(said["function"]) if "function" in said else None
+        if "function" in said and function is None:
+            missing.append("transform")
+        options["transform"] = {"targets": said["targets"], "transform_tool_payload": function}
     approval = options.get("require_tool_approval")
     if isinstance(approval, Mapping):
         policy = function_named(cast("Mapping[str, str]", approval)["function"])
@@ -240,6 +248,15 @@ def _keep_client_tools(tools: Any, kept: dict[str, Any], degraded: list[str]) ->
         kept["client_tools"] = described(client_tools(tools, {}))
 
 
+def _keep_transform(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    """Its targets; the function only by a registered name. Without it they are the agent's to fill, or hidden."""
+    policy = Policy() if callable(given) else read_policy(given) or Policy()
+    name = None if callable(given) else name_of(policy.function)
+    kept["transform"] = {"targets": list(policy.targets), **({"function": name} if name else {})}
+    if callable(given) or (policy.function is not None and name is None):
+        degraded.append("transform")
+
+
 def _lose(name: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
     """Functions of the caller's: another process has the agent's own, if it has any."""
     return lambda _given, _kept, degraded: degraded.append(name)
@@ -256,4 +273,5 @@ _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     "client_tools": _keep_client_tools,
     "hooks": _lose("hooks"),
     "structured_output": _keep_output,
+    "transform": _keep_transform,
 }

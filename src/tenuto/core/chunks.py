@@ -148,6 +148,7 @@ class ToolCall(Chunk, frozen=True, tag="tool-call"):
     """A complete call; exactly once per call."""
 
     payload: p.ToolCallPayload
+    metadata: Json = None
 
 
 class ToolOutput(Chunk, frozen=True, tag="tool-output"):
@@ -160,30 +161,35 @@ class ToolResult(Chunk, frozen=True, tag="tool-result"):
     """A call succeeded."""
 
     payload: p.ToolResultPayload
+    metadata: Json = None
 
 
 class ToolError(Chunk, frozen=True, tag="tool-error"):
     """A call failed."""
 
     payload: p.ToolErrorPayload
+    metadata: Json = None
 
 
 class ToolCallApproval(Chunk, frozen=True, tag="tool-call-approval"):
     """A call waits for a decision."""
 
     payload: p.ToolCallApprovalPayload
+    metadata: Json = None
 
 
 class ToolCallSuspended(Chunk, frozen=True, tag="tool-call-suspended"):
     """A call suspended itself."""
 
     payload: p.ToolCallSuspendedPayload
+    metadata: Json = None
 
 
 class ToolOutputDenied(Chunk, frozen=True, tag="tool-output-denied"):
     """A call was declined."""
 
     payload: p.ToolOutputDeniedPayload
+    metadata: Json = None
 
 
 class StepFinish(Chunk, frozen=True, tag="step-finish"):

@@ -64,11 +64,16 @@ class RunStarted(Record, frozen=True, omit_defaults=False, tag="run-started"):
 
 
 class Prepared(Record, frozen=True, tag="prepared"):
-    """The prompt is assembled: its system turns, and the messages behind its history."""
+    """The prompt is assembled: its system turns, and the messages behind its history.
+
+    Attributes:
+        veiled: Names of the tools whose payloads a transcript must not show as they are; `*` stands for all.
+    """
 
     system: tuple[SystemTurn, ...]
     context: tuple[Message, ...]
     input: tuple[Message, ...]
+    veiled: tuple[str, ...] = ()
 
 
 class ModelStarted(Record, frozen=True, tag="model-started"):
@@ -140,9 +145,14 @@ class ModelFailed(Record, frozen=True, tag="model-failed"):
 
 
 class Assessed(Record, frozen=True, tag="assessed"):
-    """Each open call has a verdict: `(call id, verdict)`."""
+    """Each open call has a verdict: `(call id, verdict)`.
+
+    Attributes:
+        shown: By call id and phase, what a transcript shows of the arguments.
+    """
 
     verdicts: tuple[tuple[str, Verdict], ...]
+    shown: Json = None
 
 
 class ToolStarted(Record, frozen=True, tag="tool-started"):
@@ -164,6 +174,7 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
         asks: What a suspended call waits for: data for its body, or somebody's word on whether it took effect.
         deduplicated: The result is that of an earlier call with the same key.
         told: What the model is told, when that is not the result itself: a tool's `to_model_output`.
+        shown: By phase, what a transcript shows of the outcome.
     """
 
     call_id: str
@@ -175,6 +186,7 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
     asks: Literal["data", "outcome"] | None = None
     deduplicated: bool = False
     told: Json = None
+    shown: Json = None
 
 
 class DataWritten(Record, frozen=True, tag="data-written"):

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenuto.core.payloads import Json
 from tenuto.messages import stored as s
 from tenuto.messages.bounded import model_text
 from tenuto.messages.told import NotTold, Told, read_told
@@ -153,11 +154,13 @@ class Words(Struct, frozen=True):
         texts: In words.
         told: What a tool's `to_model_output` made of a result, as it is stored.
         titles: Of the tools, for user interfaces.
+        shown: By phase, what a transcript shows in place of the payloads.
     """
 
     texts: Mapping[str, str] = {}
     told: Mapping[str, Any] = {}
     titles: Mapping[str, str] = {}
+    shown: Mapping[str, Any] = {}
 
 
 def _with_output(part: CallPart, call: s.ToolInvocation, words: Words) -> Mapping[str, Any] | None:
@@ -170,6 +173,13 @@ def _with_output(part: CallPart, call: s.ToolInvocation, words: Words) -> Mappin
             return part.provider_metadata
         told = {"type": "text", "value": text}
     return {**(part.provider_metadata or {}), s.OWN: {"modelOutput": told}}
+
+
+def _with_shown(metadata: Mapping[str, Any] | None, shown: Json) -> Mapping[str, Any] | None:
+    if shown is None:
+        return metadata
+    own: Mapping[str, Any] = (metadata or {}).get(s.OWN) or {}
+    return {**(metadata or {}), s.OWN: {**own, s.TRANSFORMS: {"transcript": shown}}}
 
 
 def step_parts(
@@ -210,7 +220,7 @@ def step_parts(
                     "call", part.tool_call_id, part.tool_name, part.args, step, raw_input=part.raw_args
                 )
                 call = outcomes.get(part.tool_call_id, open_call)
-                metadata = _with_output(part, call, told)
+                metadata = _with_shown(_with_output(part, call, told), told.shown.get(part.tool_call_id))
                 title = told.titles.get(part.tool_call_id)
                 parts.append(s.ToolInvocationPart(call, part.provider_executed, title, metadata))
             case _:

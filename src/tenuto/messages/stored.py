@@ -20,6 +20,12 @@ from tenuto.core.payloads import Json, wire_name
 OWN = "mastra"
 """Where the metadata of a stored part keep what is not a provider's, such as `modelOutput`."""
 
+TRANSFORMS = "toolPayloadTransform"
+"""Where they keep what a transcript shows of a tool's payloads."""
+
+HIDDEN: Mapping[str, Any] = {"hidden": True}
+"""Stands for a payload that nobody gave a form for."""
+
 InvocationState = Literal[
     "partial-call", "call", "result", "output-error", "output-denied", "approval-requested", "approval-responded"
 ]
@@ -166,6 +172,31 @@ class Message(Struct, frozen=True, omit_defaults=True, rename=wire_name):
         plain["content"]["format"] = self.content.format
         plain["content"]["parts"] = [_data_named(part) for part in plain["content"]["parts"]]
         return plain
+
+    def to_transcript(self) -> Message:
+        """The message as users may see it: of a tool whose payloads are transformed, what was put in their place."""
+        parts = tuple(_for_transcript(p) if isinstance(p, ToolInvocationPart) else p for p in self.content.parts)
+        return replace(self, content=replace(self.content, parts=parts))
+
+
+def _for_transcript(part: ToolInvocationPart) -> ToolInvocationPart:
+    own: Mapping[str, Any] = (part.provider_metadata or {}).get(OWN) or {}
+    kept: Mapping[str, Any] = own.get(TRANSFORMS) or {}
+    entries: Mapping[str, Mapping[str, Any]] | None = kept.get("transcript")
+    if entries is None:
+        return part
+
+    def shown(phase: str) -> Any:
+        entry = entries.get(phase)
+        return HIDDEN if entry is None else entry.get("transformed", HIDDEN)
+
+    call = replace(part.tool_invocation, args=shown("input-available"), raw_input=None)
+    if call.state == "result":
+        call = replace(call, result=shown("output-available"))
+    elif call.state == "output-error":
+        error = shown("error")
+        call = replace(call, result=None, error_text=error if isinstance(error, str) else "[hidden]")
+    return replace(part, tool_invocation=call, provider_metadata={OWN: {TRANSFORMS: {"transcript": entries}}})
 
 
 def _data_named(part: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from tenuto.core import faults
-from tenuto.core.chunks import DELTAS, AnyChunk
+from tenuto.core.chunks import DELTAS, AnyChunk, Data
 from tenuto.core.events import Event
 from tenuto.core.payloads import ErrorInfo
 from tenuto.machine.decisions import apply
@@ -126,6 +126,22 @@ class Journal:
         effects: Sequence[EffectRow] = (),
     ) -> None:
         """See `RunLog.commit`."""
+        veil = self._run.veil
+        if veil is not None and chunks:
+            chunks = await veil.cover(chunks)
+        await self._commit(*records, chunks=chunks, status=status, error=error, pending=pending, effects=effects)
+        if veil is not None:
+            veil.raise_interrupted()
+
+    async def _commit(
+        self,
+        *records: AnyRecord,
+        chunks: Sequence[AnyChunk] = (),
+        status: RunStatus | None = None,
+        error: ErrorInfo | None = None,
+        pending: Sequence[PendingCall] = (),
+        effects: Sequence[EffectRow] = (),
+    ) -> None:
         if not (self._kept or pending or effects or status or self._lock.locked()):
             shown = self._pass_on(records, chunks)
             if shown is not None:
@@ -156,15 +172,21 @@ class Journal:
 
     async def stream(self, chunks: Sequence[AnyChunk], *, deltas: int) -> None:
         """See `RunLog.stream`."""
-        if deltas == len(chunks) and self._hidden:
-            await self.commit(chunks=chunks)  # what came before is not shown yet
-        elif deltas != len(chunks):
+        veil = self._run.veil
+        if veil is not None:
+            chunks = await veil.cover(chunks)
+            deltas = sum(map(_is_delta, chunks))
+        if deltas == len(chunks) and not self._hidden:
+            await self._stream_deltas(chunks)
+        elif deltas == len(chunks):
+            await self._commit(chunks=chunks)  # what came before is not shown yet
+        else:
             leading = _leading_deltas(chunks)
             if leading:
                 await self._stream_deltas(chunks[:leading])
-            await self.commit(chunks=chunks[leading:])
-        else:
-            await self._stream_deltas(chunks)
+            await self._commit(chunks=chunks[leading:])
+        if veil is not None:
+            veil.raise_interrupted()
 
     async def aclose(self) -> None:
         """Stop the flush timer and wait for a flush under way."""
@@ -279,6 +301,10 @@ async def _joined(task: asyncio.Future[Committed]) -> asyncio.CancelledError | N
             interrupted = cancelled
     task.result()
     return interrupted
+
+
+def _is_delta(chunk: AnyChunk) -> bool:
+    return type(chunk) in DELTAS or (isinstance(chunk, Data) and bool(chunk.transient))
 
 
 def _leading_deltas(chunks: Sequence[AnyChunk]) -> int:

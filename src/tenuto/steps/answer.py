@@ -10,6 +10,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, assert_never
 
+from msgspec.structs import replace
+
 from tenuto.core import chunks as c
 from tenuto.core import codec, faults
 from tenuto.core import payloads as p
@@ -52,6 +54,8 @@ async def close(
         await suspend(run, log, call, attempt, outcome.payload, schema, asks="data", effects=effects)
         return
     record = _record(run, call, attempt, outcome, deduplicated=deduplicated)
+    if run.veil is not None:
+        record = replace(record, shown=await run.veil.outcome(call, record.result, record.error))
     _tell_developer(call, outcome)
     if record.error is None:
         chunk: c.AnyChunk = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))

@@ -37,7 +37,7 @@ async def assess_calls(run: Run, log: RunLog, command: AssessCalls) -> None:
     for call in calls:
         await available(run, call)
     verdicts: list[tuple[str, Verdict]] = [(call.tool_call_id, await _verdict(run, call)) for call in calls]
-    record = Assessed(tuple(verdicts))
+    record = Assessed(tuple(verdicts), None if run.veil is None else await run.veil.inputs(calls))
     asked = [find_call(run, call_id) for call_id, verdict in verdicts if verdict == "ask"]
     if not asked:
         log.note(record)

@@ -6,7 +6,7 @@ touches what they hold.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.machine import records as r
 from tenuto.messages.convert import Words, step_parts, to_turns
-from tenuto.messages.stored import DataPart, ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
+from tenuto.messages.stored import HIDDEN, DataPart, ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
 from tenuto.messages.told import read_told
 from tenuto.messages.turns import (
     CallPart,
@@ -31,6 +31,7 @@ from tenuto.steps.failure import error_of
 from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
 from tenuto.steps.run import StepDraft
 from tenuto.steps.transcript import take_feedback
+from tenuto.steps.veil import ALL
 
 if TYPE_CHECKING:
     from tenuto.steps.run import Run
@@ -54,6 +55,8 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per r
         case r.ModelFailed():
             run.draft = StepDraft(record.said)
             run.error = run.error or error_of(record.error)
+        case r.Assessed() if run.draft is not None:
+            run.draft.shown.update(record.shown or {})
         case r.ToolStarted() if run.draft is not None:
             run.draft.unsettled.discard(record.call_id)
         case r.ToolEnded():
@@ -77,6 +80,7 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per r
 
 
 def _prompt(run: Run, record: r.Prepared) -> None:
+    run.veiled = record.veiled
     run.context, run.input = list(record.context), list(record.input)
     run.input_turns = tuple(to_turns(record.input))
     turns = [*to_turns(record.context), *run.input_turns]
@@ -96,6 +100,7 @@ def _answer(run: Run, record: r.ToolEnded) -> None:
         return
     call = next(call for call in draft.said.turn.calls if call.tool_call_id == record.call_id)
     draft.texts[record.call_id] = record.text
+    draft.shown[record.call_id] = {**draft.shown.get(record.call_id, {}), **(record.shown or {})}
     if record.told is not None:
         draft.told[record.call_id] = record.told
     if record.outcome == "denied":
@@ -175,8 +180,23 @@ def draft_parts(run: Run, draft: StepDraft) -> list[MessagePart]:
     turn, step = draft.said.turn, len(run.steps) + 1
     calls = {call.tool_call_id: call for call in turn.calls}
     outcomes = {call_id: _invocation(draft, calls[call_id], chunk, step) for call_id, chunk in draft.results.items()}
-    words = Words(draft.texts, draft.told, draft.titles)
+    words = Words(draft.texts, draft.told, draft.titles, _transcript(run, draft))
     return [*step_parts(turn, outcomes, draft.said.model, step, words), *_sources(draft), *draft.written]
+
+
+def _transcript(run: Run, draft: StepDraft) -> dict[str, dict[str, Any]]:
+    """By call id and phase, what a transcript shows of calls it must not show as they are; hidden where none said."""
+    if not run.veiled:
+        return {}
+    hidden = {"transformed": HIDDEN, "failed": True}
+    found: dict[str, dict[str, Any]] = {}
+    for call in draft.said.turn.calls:
+        if ALL in run.veiled or call.tool_name in run.veiled:
+            done = draft.results.get(call.tool_call_id)
+            failed = done is not None and done.payload.is_error
+            known = {"input-available": hidden, "error" if failed else "output-available": hidden}
+            found[call.tool_call_id] = {**known, **draft.shown.get(call.tool_call_id, {})}
+    return found
 
 
 def _forget_bodies(run: Run) -> None:

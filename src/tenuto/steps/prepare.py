@@ -21,11 +21,13 @@ from tenuto.steps.candidates import find_candidates, is_static
 from tenuto.steps.incoming import take_results
 from tenuto.steps.inputs import attentive
 from tenuto.steps.run import UNSET
+from tenuto.steps.veil import Veil
 from tenuto.structured.modes import Fitting
 from tenuto.structured.output import OWN_MODEL
 from tenuto.tools.client import client_tools
 from tenuto.tools.hooks import Hooks, read_hooks
 from tenuto.tools.toolbox import Offer, Toolbox, sanitised
+from tenuto.tools.transform import over, read_policy
 
 if TYPE_CHECKING:
     from tenuto.steps.candidates import Candidate
@@ -56,6 +58,7 @@ async def bind(run: Run) -> None:
     run.specs, run.provider_tools = offer.specs, offer.provider
     run.hooks = await _hooks(run)
     run.attentive = attentive(run.toolbox)
+    run.veil = await _veil(run)
     await _bind_deps(run)
 
 
@@ -100,6 +103,15 @@ async def _hooks(run: Run) -> Hooks:
     return read_hooks(await _dynamic(run, run.options.hooks), below)
 
 
+async def _veil(run: Run) -> Veil | None:
+    """What covers payloads; None, which costs nothing, where no transform is given."""
+    agent = read_policy(await _dynamic(run, run.definition.transform))
+    policy = over(read_policy(await _dynamic(run, run.options.transform)), agent)
+    if policy is None and not any(tool.transforms for tool in run.toolbox.values()):
+        return None
+    return Veil(policy, run.toolbox)
+
+
 async def _dynamic(run: Run, value: Any) -> Any:
     return await resolve(value, run.request_context, run.definition.app)
 
@@ -140,7 +152,12 @@ async def _prepared(run: Run) -> Prepared:
     reader = MessageReader(run.ids, run.clock)
     context = reader.read(options.context) if options.context else []
     given = await take_results(run, reader.read(run.messages))
-    return Prepared((*await _instructions(run), *system_turns(options.system)), tuple(context), tuple(given))
+    return Prepared(
+        (*await _instructions(run), *system_turns(options.system)),
+        tuple(context),
+        tuple(given),
+        () if run.veil is None else run.veil.veiled(),
+    )
 
 
 async def _instructions(run: Run) -> tuple[SystemTurn, ...]:

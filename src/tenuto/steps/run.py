@@ -31,6 +31,7 @@ from tenuto.steps.candidates import Candidate
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.tracing import Trace
 from tenuto.steps.tracing_options import Tracing
+from tenuto.steps.veil import Veil
 from tenuto.store.ports import PendingCall
 from tenuto.structured.modes import Fitting
 from tenuto.structured.output import StructuredOutput
@@ -68,6 +69,7 @@ class Definition(Struct, frozen=True):
     require_tool_approval: ApprovalPolicy = False
     max_retries: int | None = None
     hooks: Any = None
+    transform: Any = None
     app: Any = None
     resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, tuple[Candidate, ...]])
     """The models, once a run has resolved them; empty for dynamic ones."""
@@ -106,6 +108,7 @@ class Options(Struct, frozen=True):
     hooks: Any = None
     tracing: Tracing | None = None
     structured_output: StructuredOutput[Any] | None = None
+    transform: Any = None
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -127,6 +130,7 @@ class StepDraft(Struct, eq=False):
         texts: For the model.
         told: What the model is told in place of a result, as it is stored.
         titles: Of the tools, for user interfaces.
+        shown: By phase, what a transcript shows of a call.
         written: Data that the step's tools wrote for the message.
     """
 
@@ -142,6 +146,7 @@ class StepDraft(Struct, eq=False):
     texts: dict[str, str] = field(default_factory=dict[str, str])
     told: dict[str, Any] = field(default_factory=dict[str, Any])
     titles: Mapping[str, str] = {}
+    shown: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     written: list[DataPart] = field(default_factory=list[DataPart])
 
 
@@ -189,6 +194,8 @@ class Run(Struct, eq=False):
     specs: tuple[ToolSpec, ...] = ()
     provider_tools: tuple[ProviderTool, ...] = ()
     hooks: Hooks = NO_HOOKS
+    veil: Veil | None = None
+    veiled: tuple[str, ...] = ()
     attentive: Mapping[str, RunnableTool] = {}
     writing: dict[str, RunnableTool] = field(default_factory=dict[str, RunnableTool])
     prompt: Prompt = field(default_factory=Prompt)

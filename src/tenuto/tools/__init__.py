@@ -8,6 +8,7 @@ from tenuto.tools.hooks import ToolAfterHookContext, ToolHookContext, ToolHooks
 from tenuto.tools.outcome import ToolFailed
 from tenuto.tools.settlement import Applied, NotApplied, Unknown
 from tenuto.tools.tool import Tool, tool
+from tenuto.tools.transform import ToolTransform, TransformContext, TransformPolicy
 from tenuto.tools.writer import ToolWriter
 
 __all__ = [
@@ -21,7 +22,10 @@ __all__ = [
     "ToolFailed",
     "ToolHookContext",
     "ToolHooks",
+    "ToolTransform",
     "ToolWriter",
+    "TransformContext",
+    "TransformPolicy",
     "Unknown",
     "create_tool",
     "provider_tool",

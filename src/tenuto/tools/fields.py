@@ -18,6 +18,7 @@ from tenuto.tools.ports import Effects
 from tenuto.tools.settlement import Settlement
 from tenuto.tools.shape import DataSchema
 from tenuto.tools.told import ToModelOutput
+from tenuto.tools.transform import ToolTransform
 
 KeyScope = Literal["run", "thread", "resource"]
 OnUnknown = Literal["error", "suspend"]
@@ -47,6 +48,7 @@ class ToolFields(TypedDict, total=False):
     max_result_chars: int
     provider_options: ProviderOptions | None
     to_model_output: ToModelOutput | None
+    transform: ToolTransform | None
     on_input_start: OnInputStart | None
     on_input_delta: OnInputDelta | None
     on_input_available: OnInputAvailable | None
@@ -72,6 +74,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     max_result_chars: int = MODEL_TEXT_LIMIT
     provider_options: ProviderOptions | None = None
     to_model_output: ToModelOutput | None = None
+    transform: Any = None
     on_input_start: OnInputStart | None = None
     on_input_delta: OnInputDelta | None = None
     on_input_available: OnInputAvailable | None = None

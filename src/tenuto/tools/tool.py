@@ -27,6 +27,7 @@ from tenuto.tools.parameters import local_names, read_parameters, signature_of
 from tenuto.tools.ports import Effects
 from tenuto.tools.schema import InputSchema, build_schema
 from tenuto.tools.shape import DataSchema, Shape, shape_of
+from tenuto.tools.transform import Target, Transform, read_tool_transform
 from tenuto.tools.whole import ANYTHING, WholeInput, check_whole_key
 
 D = TypeVar("D")
@@ -59,6 +60,7 @@ class Tool(Generic[D_contra, P, R_co]):
         timeout: Seconds the body may take, else None.
         strict: Whether the model's arguments are generated under its schema, where the provider can.
         title: For user interfaces; never sent to the model.
+        transforms: `transform` at work.
         max_result_chars: The longest text of a result that the model is given.
         is_async: Whether the function is a coroutine function; any other runs in a thread.
         provider: The provider's own tool that this is, else None.
@@ -100,6 +102,7 @@ class Tool(Generic[D_contra, P, R_co]):
         self.suspend_shape: Shape | None = shape_of(f"{owner}: suspend_schema", given.suspend_schema)
         self.resume_shape: Shape | None = shape_of(f"{owner}: resume_schema", given.resume_schema)
         self.request_shape: Shape | None = shape_of(f"{owner}: request_context_schema", given.request_context_schema)
+        self.transforms: Mapping[Target, Mapping[str, Transform]] = read_tool_transform(self.id, given.transform)
         self._whole = whole
         self._schema: InputSchema | None = None
         self._lock = threading.Lock()
@@ -183,9 +186,10 @@ class Tool(Generic[D_contra, P, R_co]):
     def with_results_of(self, other: Tool[Any, ..., Any]) -> Tool[Any, ..., Any]:
         """The same tool with what `other` does with results, where it does nothing itself."""
         mine, theirs = self.settings, other.settings
-        names = ("to_model_output", "on_output")
+        names = ("to_model_output", "on_output", "transform")
         found = {name: getattr(theirs, name) for name in names if getattr(mine, name) is None}
-        return self._copied(settings=replace(mine, **found))
+        transforms = self.transforms if mine.transform is not None else other.transforms
+        return self._copied(settings=replace(mine, **found), transforms=transforms)
 
     def _copied(self, **changes: Any) -> Tool[Any, ..., Any]:
         copy = cast("Tool[Any, ..., Any]", object.__new__(type(self)))
@@ -288,6 +292,9 @@ def tool(
             result as JSON, sync or async, that returns a plain value or `{"type": "text" | "json" | "content",
             "value": ...}`; content is a list of `{"type": "text", "text": ...}` and `{"type": "media", "data": base64
             or "url": ..., "media_type": ...}`. When it fails the model is told so, not the result.
+        transform: What displays and transcripts show of its payloads: `{"display": {"input": fn, "output": fn, ...},
+            "transcript": {...}}`, each a function of a `TransformContext`. For a target that is named here, what has
+            no function, or one that fails, is hidden.
         on_input_start: Told, like the next two, while the model writes a call; see `tenuto.tools.listeners`.
         on_input_delta: Told of each piece of the arguments' text.
         on_input_available: Told of the arguments before they are validated.
