@@ -336,8 +336,8 @@ def _built(given: Mapping[str, Any]) -> Options:
         tool_call_concurrency=_concurrency(given.get("tool_call_concurrency")),
         toolsets=_dynamic_of(given.get("toolsets"), "toolsets", Mapping),
         client_tools=_dynamic_of(given.get("client_tools"), "client_tools", Mapping, list, tuple),
-        transform=_transform(given.get("transform")),
-        hooks=_hooks(given.get("hooks")),
+        transform=_unless_dynamic(given.get("transform"), read_policy),
+        hooks=_unless_dynamic(given.get("hooks"), read_hooks),
         model=given.get("model"),
         model_settings=read_settings(given.get("model_settings") or {}),
         provider_options=given.get("provider_options"),
@@ -464,15 +464,10 @@ def _dynamic_of(given: object, name: str, *kinds: type) -> Any:
     raise TypeError(message)
 
 
-def _transform(given: object) -> Any:
+def _unless_dynamic(given: object, check: Callable[[object], object]) -> Any:
+    """`given`, checked now unless it is a function that gives it later."""
     if not callable(given):
-        read_policy(given)
-    return given
-
-
-def _hooks(given: object) -> Any:
-    if not callable(given):
-        read_hooks(given)
+        check(given)
     return given
 
 

@@ -12,8 +12,20 @@ from typing import Any, Literal, assert_type
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import TypedDict
 
-from tenuto import Agent, RequestContext, StructuredOutput, ToolContext, create_durable_agent, tool
-from tenuto.tools import Applied, ApprovalRequest, NotApplied, StepUnknown, Tool, ToolFailed, Unknown
+from tenuto import Agent, RequestContext, StructuredOutput, ToolContext, create_durable_agent, create_tool, tool
+from tenuto.tools import (
+    Applied,
+    ApprovalRequest,
+    NotApplied,
+    StepUnknown,
+    Tool,
+    ToolAfterHookContext,
+    ToolFailed,
+    ToolHookContext,
+    TransformContext,
+    Unknown,
+    provider_tool,
+)
 
 
 @dataclass
@@ -125,6 +137,39 @@ async def pick(ctx: ToolContext) -> int:
     await ctx.suspend("Which?", resume_schema=Services)
 
 
+async def ask(question: Question, ctx: ToolContext[Services]) -> int:
+    await ctx.writer.write({"asked": question.text})
+    return len(ctx.deps.user + question.text)
+
+
+asking = create_tool(id="ask", description="Ask.", input_schema=Question, execute=ask, effects="none", timeout=3)
+typed: Tool[Services, [Question, ToolContext[Services]], Coroutine[Any, Any, int]] = asking
+counting = create_tool(id="count", input_schema={"type": "object"}, execute=lambda args: 3)
+of_the_client = create_tool(id="where", description="Where the user is.", input_schema=Question)
+searching = provider_tool("openai.web_search", args={"search_context_size": "low"})
+
+
+def guard(event: ToolHookContext) -> None:
+    assert_type(event.tool_name, str)
+
+
+async def audit(event: ToolAfterHookContext) -> None:
+    assert_type(event.error, BaseException | None)
+
+
+def mask(context: TransformContext) -> object:
+    return context.tool_name
+
+
+guarded = Agent[Services](
+    id="guarded",
+    model="openai/gpt-x",
+    tools=[asking, counting, of_the_client, searching],
+    hooks={"before_tool_call": guard, "after_tool_call": audit},
+    transform={"transform_tool_payload": mask, "targets": ["display"]},
+)
+
+
 async def plain(text: str) -> str:
     return text
 
@@ -193,6 +238,13 @@ async def runs() -> None:
     assert_type(result.text, str)
     assert_type(result.run_id, str)
     await bare.generate("Hello")
+    await guarded.generate(
+        "Hello",
+        toolsets={"more": [asking]},
+        client_tools={"where": {"description": "Where.", "input_schema": {}}},
+        hooks={"before_tool_call": lambda event: {"proceed": False, "output": event.input}},
+        transform=lambda: {"transform_tool_payload": mask},
+    )
     stream = await stated.stream("Hello", deps=Services("ann"))
     async for text in stream.text_stream:
         assert_type(text, str)
