@@ -85,7 +85,7 @@ def _publish_before_commit() -> None:
             if interrupted is not None:
                 raise interrupted
 
-    log.commit = commit
+    log._commit = commit
 
 
 MUTANTS: Mapping[str, Callable[[], None]] = {
