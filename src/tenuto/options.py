@@ -20,11 +20,11 @@ from tenuto.core.option_keys import mapping, overlaid, renamed, spellings
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.input import Messages, SystemInput, system_turns
 from tenuto.messages.turns import ProviderOptions
-from tenuto.models.ports import LanguageModel, NamedTool, ToolChoice
-from tenuto.models.settings import read_settings, renamed_settings
+from tenuto.models.ports import LanguageModel
+from tenuto.models.settings import read_settings, read_tool_choice, renamed_settings
 from tenuto.runs.result import Result
 from tenuto.steps.candidates import check_models
-from tenuto.steps.results import AbortEvent, IterationContext, StepResult, StopContext
+from tenuto.steps.results import AbortEvent, IterationContext, StepContext, StepResult, StopContext
 from tenuto.steps.run import Options
 from tenuto.steps.tracing_options import (
     TelemetryDict,
@@ -147,6 +147,8 @@ class SegmentOptions(TypedDict, total=False):
         abort_signal: Stops the run when it fires.
         on_chunk: Gets every chunk of `full_stream`.
         on_step_finish: Gets each `StepResult`.
+        prepare_step: Gets a `StepContext` before each model call; what it returns stands in for the run's own in this
+            step.
         on_iteration_complete: Gets an `IterationContext` after each step; what it returns (`{"continue": False}`,
             `{"feedback": "..."}`) steers a plain run. A durable one is only observed.
         on_finish: Gets the `Result` of a run that neither failed nor was aborted.
@@ -182,6 +184,7 @@ class SegmentOptions(TypedDict, total=False):
     abort_signal: AbortSignal
     on_chunk: Callable[[AnyChunk], object]
     on_step_finish: Callable[[StepResult], object]
+    prepare_step: Callable[[StepContext], object]
     on_iteration_complete: Callable[[IterationContext], object]
     on_finish: Callable[[Result[Any]], object]
     on_error: Callable[[TenutoError], object]
@@ -239,6 +242,7 @@ _HOOKS = spellings(HOOK_KEYS)
 _CALLBACKS = (
     "on_chunk",
     "on_step_finish",
+    "prepare_step",
     "on_iteration_complete",
     "on_finish",
     "on_error",
@@ -331,7 +335,7 @@ def _built(given: Mapping[str, Any]) -> Options:
         instructions=given.get("instructions"),
         system=given.get("system"),
         context=given.get("context"),
-        tool_choice=_tool_choice(given.get("tool_choice") or "auto"),
+        tool_choice=read_tool_choice(given.get("tool_choice") or "auto"),
         active_tools=_names(given.get("active_tools")),
         tool_call_concurrency=_concurrency(given.get("tool_call_concurrency")),
         toolsets=_dynamic_of(given.get("toolsets"), "toolsets", Mapping),
@@ -344,6 +348,7 @@ def _built(given: Mapping[str, Any]) -> Options:
         include_raw_chunks=_flag(given.get("include_raw_chunks", False), "include_raw_chunks"),
         on_chunk=given.get("on_chunk"),
         on_step_finish=given.get("on_step_finish"),
+        prepare_step=given.get("prepare_step"),
         on_iteration_complete=given.get("on_iteration_complete"),
         on_finish=given.get("on_finish"),
         on_error=given.get("on_error"),
@@ -478,19 +483,3 @@ def _names(given: object) -> tuple[str, ...] | None:
         message = f"active_tools= takes a list of tool names, not {given!r}."
         raise TypeError(message)
     return tuple(cast("Iterable[str]", given))
-
-
-def _tool_choice(given: object) -> ToolChoice:
-    match given:
-        case "auto" | "none" | "required":
-            return cast("ToolChoice", given)
-        case NamedTool():
-            return given
-        case {"type": "tool", "tool_name": str(name)}:
-            return NamedTool(name)
-        case _:
-            message = (
-                "tool_choice= takes 'auto', 'none', 'required' or {'type': 'tool', 'tool_name': name}, "
-                f"not {given!r}."
-            )
-            raise TypeError(message)

@@ -6,15 +6,12 @@ named in `degraded`), refused, or local to the caller by nature (`LOCAL`). No cr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from tenuto.core.credentials import has_credential, is_credential
-from tenuto.core.errors import ConfigurationError
 from tenuto.core.payloads import Json
-from tenuto.models.ports import NamedTool
-from tenuto.steps.candidates import read_entry
 from tenuto.steps.functions import function_named, name_of
+from tenuto.steps.storable import keep_choice, keep_model, keep_settings, stored_model
 from tenuto.structured.output import OWN_MODEL, read_output
 from tenuto.tools.client import client_tools, described
 from tenuto.tools.transform import Policy, read_policy
@@ -47,12 +44,15 @@ LOCAL = (
 )
 """Belong to the caller's process; another one gives its own."""
 
+NAMED = ("on_iteration_complete", "prepare_step")
+"""Functions that are kept by the name they are registered under."""
+
 SPECIAL = (
     "tool_choice",
     "model_settings",
     "stop_when",
     "require_tool_approval",
-    "on_iteration_complete",
+    *NAMED,
     "model",
     "toolsets",
     "client_tools",
@@ -100,34 +100,14 @@ def restore(kept: Json) -> tuple[dict[str, Any], tuple[str, ...]]:
         options["require_tool_approval"] = True if policy is None else policy
         if policy is None:
             missing.append("require_tool_approval")
-    if (name := options.pop("on_iteration_complete", None)) is not None:
-        callback = function_named(name)
-        if callback is None:
-            missing.append("on_iteration_complete")
-        else:
-            options["on_iteration_complete"] = callback
+    for option in NAMED:
+        if (name := options.pop(option, None)) is not None and (function := function_named(name)) is not None:
+            options[option] = function
+        elif name is not None:
+            missing.append(option)
     if (output := options.get("structured_output")) is not None:
         options["structured_output"] = _restored_output(output, missing)
     return options, tuple(missing)
-
-
-def _keep_choice(choice: Any, kept: dict[str, Any], _degraded: list[str]) -> None:
-    named = isinstance(choice, NamedTool)
-    kept["tool_choice"] = {"type": "tool", "tool_name": choice.tool_name} if named else choice
-
-
-def _keep_settings(settings: Mapping[str, Any], kept: dict[str, Any], degraded: list[str]) -> None:
-    plain = {name: value for name, value in settings.items() if value is not None}
-    headers: Mapping[str, str] = plain.pop("headers", None) or {}
-    safe = _harmless(headers, "model_settings.headers", degraded)
-    kept["model_settings"] = {**plain, "headers": safe} if safe else plain
-
-
-def _harmless(headers: Mapping[str, str], name: str, degraded: list[str]) -> dict[str, str]:
-    """The headers that are no credentials; the others are named in `degraded`."""
-    safe = {key: value for key, value in headers.items() if not is_credential(key)}
-    degraded.extend(f"{name}.{key}" for key in headers if key not in safe)
-    return safe
 
 
 def _keep_conditions(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
@@ -145,59 +125,16 @@ def _keep_approval(policy: Any, kept: dict[str, Any], degraded: list[str]) -> No
         degraded.append("require_tool_approval")
 
 
-def _keep_steering(callback: Any, kept: dict[str, Any], degraded: list[str]) -> None:
-    if name := name_of(callback):
-        kept["on_iteration_complete"] = name
-    else:
-        degraded.append("on_iteration_complete")
+def _by_name(option: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
+    """A function is kept if it is registered."""
 
+    def keep(function: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+        if name := name_of(function):
+            kept[option] = name
+        else:
+            degraded.append(option)
 
-def _keep_model(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
-    """A model, or a list of them: an entry that has no stored form leaves all of it to the agent's own."""
-    several = isinstance(given, (list, tuple))
-    entries = cast("Sequence[Any]", given) if several else (given,)
-    models = [_stored_entry(entry, degraded) for entry in entries]
-    if None in models:
-        degraded.append("model")
-    else:
-        kept["model"] = models if several else models[0]
-
-
-def _stored_entry(given: Any, degraded: list[str]) -> Json:
-    if not isinstance(given, Mapping) or "model" not in given:
-        return _stored_model(given)
-    entry = read_entry(cast("Mapping[str, Any]", given))
-    model = _stored_model(entry.pop("model"))
-    if model is None or any(map(callable, entry.values())):
-        return None
-    stored: dict[str, Any] = {"model": model, **{key: value for key, value in entry.items() if value is not None}}
-    if (headers := stored.get("headers")) is not None:
-        stored["headers"] = _harmless(headers, "model.headers", degraded)
-    if (settings := stored.get("model_settings")) is not None:
-        _keep_settings(settings, stored, degraded)
-    return stored
-
-
-def _stored_model(model: Any) -> Json:
-    """The model as JSON; None when it has no such form.
-
-    Raises:
-        ConfigurationError: `DURABLE_OPTION_REFUSED`: it holds a credential.
-    """
-    if isinstance(model, str):
-        return model
-    if not isinstance(model, Mapping):
-        return None
-    record = cast("Mapping[str, Any]", model)
-    headers: Mapping[str, str] = record.get("headers") or {}
-    secret = record.get("api_key") or record.get("apiKey") or has_credential(str(record.get("url") or ""))
-    if secret or any(is_credential(name) for name in headers):
-        message = (
-            "A model record with a key, a credential header or a URL with a user or a query cannot be stored with a "
-            "durable run; give the record to the agent, or set the provider's key variable."
-        )
-        raise ConfigurationError(message, id="DURABLE_OPTION_REFUSED")
-    return dict(record)
+    return keep
 
 
 def _keep_output(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
@@ -216,7 +153,7 @@ def _keep_output(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
     if output.has_fallback:
         below["fallback_value"] = output.fallback
     if output.model is not None:
-        below["model"] = _stored_model(output.model)
+        below["model"] = stored_model(output.model)
         if below["model"] is None:
             degraded.append("structured_output.model")
     kept["structured_output"] = below
@@ -263,12 +200,13 @@ def _lose(name: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
 
 
 _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
-    "tool_choice": _keep_choice,
-    "model_settings": _keep_settings,
+    "tool_choice": keep_choice,
+    "model_settings": keep_settings,
     "stop_when": _keep_conditions,
     "require_tool_approval": _keep_approval,
-    "on_iteration_complete": _keep_steering,
-    "model": _keep_model,
+    "on_iteration_complete": _by_name("on_iteration_complete"),
+    "prepare_step": _by_name("prepare_step"),
+    "model": keep_model,
     "toolsets": _lose("toolsets"),
     "client_tools": _keep_client_tools,
     "hooks": _lose("hooks"),

@@ -302,6 +302,7 @@ WRONG = [
     ("on_iteration_complete", 3),
     ("structured_output", 3),
     ("structured_output", {"type": "object"}),
+    ("prepare_step", 3),
 ]
 
 

@@ -21,6 +21,13 @@ def prepared():
     return r.Prepared((SystemTurn("Be brief."),), (), (message,))
 
 
+def step_prepared(step=1):
+    message = Message("m1", "user", datetime(2026, 1, 1, tzinfo=UTC), Content((TextPart("other"),)))
+    return r.StepPrepared(
+        step, {"active_tools": ["pay"]}, (SystemTurn("Now pay."),), (message,), ("prepare_step.tools",)
+    )
+
+
 def model_started(step=1, attempt=1):
     return r.ModelStarted(step, attempt)
 

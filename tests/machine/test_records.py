@@ -18,6 +18,8 @@ SAMPLES = [
     s.model_ended(reason="stop"),
     s.model_failed(),
     s.attempt_failed(),
+    s.step_prepared(),
+    r.StepPrepared(2),
     s.assessed(c1="run", c2="ask", c3="refuse", c4="client"),
     s.tool_started(),
     *(s.tool_ended(outcome=outcome) for outcome in get_args(r.ToolEnd)),

@@ -19,6 +19,7 @@ def candidates():
     yield s.run_started()
     yield s.prepared()
     for step in (1, 2, 3):
+        yield s.step_prepared(step)
         for attempt in (1, 2, 3):
             yield s.model_started(step, attempt)
             yield s.model_failed(step, attempt)
@@ -82,7 +83,7 @@ def test_the_tables_speak_of_every_phase_status_and_record():
 
 
 def test_a_phase_is_followed_by_what_its_table_says_and_by_nothing_else(moves):
-    staying = {r.AbortRequested, r.SegmentStarted}
+    staying = {r.AbortRequested, r.SegmentStarted, r.StepPrepared}
     found = {(before.phase, after.phase) for before, record, after in moves if type(record) not in staying}
     passing = {(before.phase, "judged") for before, record, _ in moves if isinstance(record, r.StepJudged)}
     through = {
@@ -229,6 +230,8 @@ BOTH = (*s.MODELLING, s.model_ended("c1", "c2"))
     [
         pytest.param((), s.run_started(0), id="no budget"),
         pytest.param(s.READY, s.model_started(2), id="a step is skipped"),
+        pytest.param(s.READY, s.step_prepared(2), id="another step is prepared"),
+        pytest.param(s.MODELLING, s.step_prepared(1), id="a step is prepared after its begin"),
         pytest.param(s.READY, s.model_started(1, 2), id="a first attempt is skipped"),
         pytest.param(s.MODELLING, s.model_started(1, 1), id="an attempt begins twice"),
         pytest.param(s.MODELLING, s.model_started(2, 1), id="the next step begins without an end"),

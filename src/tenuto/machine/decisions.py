@@ -28,6 +28,7 @@ _OPEN: frozenset[Phase] = frozenset(PHASES) - {"new", "done"}
 ACCEPTED: Mapping[type[r.Record], frozenset[Phase]] = {
     r.RunStarted: frozenset({"new"}),
     r.Prepared: frozenset({"starting"}),
+    r.StepPrepared: frozenset({"ready"}),
     r.ModelStarted: frozenset({"ready", "modelling", "retrying"}),
     r.ModelEnded: frozenset({"modelling"}),
     r.AttemptFailed: frozenset({"modelling"}),
@@ -143,6 +144,9 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             return replace(_to(state, "starting"), run_id=record.run_id, max_steps=record.max_steps)
         case r.Prepared():
             return _to(state, "ready")
+        case r.StepPrepared():
+            _check(state, record, record.step == state.step + 1, f"where step {state.step + 1} is due")
+            return state
         case r.ModelStarted():
             return _model_started(state, record)
         case r.ModelEnded():

@@ -76,6 +76,23 @@ class Prepared(Record, frozen=True, tag="prepared"):
     veiled: tuple[str, ...] = ()
 
 
+class StepPrepared(Record, frozen=True, tag="step-prepared"):
+    """`prepare_step` was asked about a step that begins next.
+
+    Attributes:
+        changes: What it replaces, in its stored form.
+        system: Instead of the system turns; None = no change.
+        messages: Instead of the history; None = no change.
+        degraded: What of it another process does not have.
+    """
+
+    step: int
+    changes: Json = None
+    system: tuple[SystemTurn, ...] | None = None
+    messages: tuple[Message, ...] | None = None
+    degraded: tuple[str, ...] = ()
+
+
 class ModelStarted(Record, frozen=True, tag="model-started"):
     """A model call begins; without an outcome it is made again as the next attempt.
 
@@ -288,6 +305,7 @@ class Finished(Record, frozen=True, tag="finished"):
 AnyRecord = (
     RunStarted
     | Prepared
+    | StepPrepared
     | ModelStarted
     | ModelEnded
     | AttemptFailed

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from tenuto.core.option_keys import mapping, renamed, spellings
-from tenuto.models.ports import ModelSettings
+from tenuto.models.ports import ModelSettings, NamedTool, ToolChoice
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
@@ -80,6 +80,27 @@ def read_settings(given: Mapping[str, Any], name: str = "model_settings") -> Cal
     limits = {key: check_limit(value, key) for key, value in timeout.items()}
     retries = check_retries(given.get("max_retries"))
     return CallSettings(sent=settings, max_retries=retries, timeout=Timeouts(**limits))
+
+
+def read_tool_choice(given: object) -> ToolChoice:
+    """Check a tool choice whose keys are ours.
+
+    Raises:
+        TypeError: It is none.
+    """
+    match given:
+        case "auto" | "none" | "required":
+            return cast("ToolChoice", given)
+        case NamedTool():
+            return given
+        case {"type": "tool", "tool_name": str(name)}:
+            return NamedTool(name)
+        case _:
+            message = (
+                "tool_choice= takes 'auto', 'none', 'required' or {'type': 'tool', 'tool_name': name}, "
+                f"not {given!r}."
+            )
+            raise TypeError(message)
 
 
 def check_retries(given: object) -> int | None:

@@ -40,6 +40,7 @@ from tenuto.steps.finish import STATUS, finalise, finish, open_calls, record_abo
 from tenuto.steps.judge import judge_step
 from tenuto.steps.model_step import call_model
 from tenuto.steps.prepare import bind, prepare
+from tenuto.steps.prepare_step import enter_step, name_lost
 from tenuto.steps.run import Callback, Run
 from tenuto.steps.tool_step import refuse_call, run_call, settle_call
 from tenuto.steps.tracing import Trace
@@ -234,6 +235,7 @@ class Driver:
             raise _never_begun(run.run_id)
 
     async def _go_on(self, journal: Journal, on: Continued) -> None:
+        name_lost(self.run, journal.state)
         await journal.commit(SegmentStarted(on.cause, self.run.degraded, self.run.trace.root.link))
         if journal.state.phase == "closing":
             return  # only its end is missing: nothing is decided any more, and nothing is too late for it
@@ -241,6 +243,7 @@ class Driver:
             raise _exhausted(self.run.run_id, journal.state.recoveries)
         if on.cause == "recover" and journal.state.phase != "starting":
             await self._work.alone(bind(self.run))
+        await self._work.alone(enter_step(self.run, journal.state.step))
         await take_decisions(self.run, journal, self.store)
 
     async def _steps(self, journal: Journal) -> None:
@@ -372,7 +375,9 @@ class Driver:
         if phase == "parked" and journal.stored:
             raise error  # it waits for a decision; that nobody could look for one does not end it
         _log.exception("Run %s failed outside its steps.", self.run.run_id)
-        await self._work.alone(self._fail(journal, error if isinstance(error, TenutoError) else _internal(error)))
+        failure = error if isinstance(error, TenutoError) else _internal(error)
+        await self._work.alone(self._fail(journal, failure))
+        await self._call_back(self.run.options.on_error, failure, "on_error")
         await self._steps(journal)
 
     async def _fail(self, journal: Journal, error: TenutoError) -> None:

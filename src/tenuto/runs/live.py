@@ -18,6 +18,7 @@ from tenuto.runs.lease import Renewer, keeper_of
 if TYPE_CHECKING:
     from tenuto.runs.driver import Driver
     from tenuto.runs.supervisor import Supervisor
+    from tenuto.steps.run import StepInputs
     from tenuto.store.ports import RunStore
 
 PARKED_KEPT = 1_000
@@ -33,6 +34,7 @@ class Process:
     Attributes:
         drivers: At work, by run id.
         parked: The options of parked runs, as they were given, the oldest first.
+        inputs: What `prepare_step` put in place for the steps that parked runs wait in.
         supervisors: By event loop.
     """
 
@@ -40,6 +42,7 @@ class Process:
         self.renewer_of: Callable[[RunStore], Renewer] = renewer_of
         self.drivers: dict[str, Driver] = {}
         self.parked: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self.inputs: dict[str, StepInputs] = {}
         self.supervisors: WeakKeyDictionary[asyncio.AbstractEventLoop, Supervisor] = WeakKeyDictionary()
 
 
@@ -58,8 +61,11 @@ def park(driver: Driver) -> None:
     if run.asked is None:
         return
     here.parked[run.run_id] = run.asked
+    if run.inputs.step:
+        here.inputs[run.run_id] = run.inputs
     while len(here.parked) > PARKED_KEPT:
-        here.parked.popitem(last=False)
+        oldest, _ = here.parked.popitem(last=False)
+        here.inputs.pop(oldest, None)
 
 
 def leave(driver: Driver, *, parked: bool) -> None:
@@ -69,11 +75,17 @@ def leave(driver: Driver, *, parked: bool) -> None:
         del here.drivers[run_id]
         if not parked:
             here.parked.pop(run_id, None)
+            here.inputs.pop(run_id, None)
 
 
 def driver_of(run_id: str) -> Driver | None:
     """The driver of the run in this process."""
     return process.get().drivers.get(run_id)
+
+
+def inputs_of(run_id: str) -> StepInputs | None:
+    """What the step is made of that a run waits in which this process parked."""
+    return process.get().inputs.get(run_id)
 
 
 def asked_of(run_id: str) -> Mapping[str, Any] | None:

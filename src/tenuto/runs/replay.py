@@ -18,9 +18,10 @@ from tenuto.core.request_context import RequestContext
 from tenuto.machine.decisions import apply
 from tenuto.machine.records import AnyRecord, RunStarted, decode_record
 from tenuto.machine.state import RunState
+from tenuto.runs import live
 from tenuto.runs.journal import Position
 from tenuto.steps.fold import absorb
-from tenuto.steps.run import Definition, Options, Run
+from tenuto.steps.run import Definition, Options, Run, StepInputs
 from tenuto.steps.values import validated_values
 from tenuto.store.ports import RunRow, RunStore
 
@@ -111,6 +112,7 @@ def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
         degraded=restored.degraded,
         durable=row.durable,
         steerable=not host.durable,
+        inputs=live.inputs_of(first.run_id) or StepInputs(),
     )
 
 

@@ -23,6 +23,7 @@ from tenuto.runs.driver import Continued, Driver
 from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.steps.prepare import bind
+from tenuto.steps.prepare_step import enter_recorded
 from tenuto.steps.run import Run
 from tenuto.steps.tool_step import ASKS_OUTCOME
 from tenuto.store.ports import TERMINAL_STATUS, AbortRequest, Decide, Fence, HeldBy, PendingCall, RunRow
@@ -92,6 +93,7 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
         return attached
     await bind(run)
     try:
+        await enter_recorded(run, records)
         item = await _decision(host, run, row, answer)
         posted = await host.store.post(item)
         faults.hit("run.after_post")

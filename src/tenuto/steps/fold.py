@@ -48,6 +48,8 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per r
             run.traced = record.trace or run.traced
         case r.Prepared():
             _prompt(run, record)
+        case r.StepPrepared():
+            run.changes = record
         case r.ModelEnded():
             titles = {call.id: call.title for call in record.calls if call.title is not None}
             run.draft = StepDraft(record.said, titles=titles)

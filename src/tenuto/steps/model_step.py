@@ -28,6 +28,7 @@ from tenuto.steps.deadlines import Deadlines
 from tenuto.steps.failure import error_info
 from tenuto.steps.inputs import heard, title_of
 from tenuto.steps.judge import step_finish
+from tenuto.steps.prepare_step import options_of, prepare_step, settings_of
 from tenuto.steps.retries import retries_of, seconds_until_retry
 from tenuto.steps.run import Run, StepDraft
 from tenuto.steps.tracing import stopped_by
@@ -58,6 +59,8 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
 
     Cancelled, it keeps the partial turn as the run's draft; because the run was aborted, it then returns.
     """
+    if (run.options.prepare_step or run.changes) and not await prepare_step(run, log, command.step):
+        return
     call = _Call(run, log, command)
     try:
         with contained():
@@ -83,8 +86,9 @@ class _Call:
         self._log = log
         self._command = command
         self._builder = TurnBuilder(run.run_id)
-        self._candidate = current(run.candidates, log.state.failed)
-        self._given = self._candidate.settings_of(run.options.model_settings)
+        self._candidates = run.candidates if run.inputs.candidates is None else run.inputs.candidates
+        self._candidate = current(self._candidates, log.state.failed)
+        self._given = settings_of(run, self._candidate)
         self._info = info_of(self._candidate.model)
         self._settings, self._left_out = heed(self._given.sent, self._info)
         self._deadlines = Deadlines(run, self._given.timeout)
@@ -154,14 +158,14 @@ class _Call:
         return fitted.request
 
     def _request(self) -> ModelRequest:
-        run = self._run
+        run, inputs = self._run, self._run.inputs
         return ModelRequest(
-            prompt=run.prompt,
+            prompt=inputs.prompt or run.prompt,
             tools=run.specs,
             provider_tools=run.provider_tools,
-            tool_choice=run.options.tool_choice,
+            tool_choice=inputs.tool_choice or run.options.tool_choice,
             settings=self._settings,
-            provider_options=self._candidate.options_of(run.options.provider_options),
+            provider_options=options_of(run, self._candidate),
             include_raw=run.options.include_raw_chunks,
             abort=run.abort.signal,
         )
@@ -271,7 +275,7 @@ class _Call:
     async def failed(self, error: ModelError) -> None:
         """Log the failure; another model of the list, if one is left, is asked next."""
         run, log, mine = self._run, self._log, self._candidate
-        other = following(run.candidates, log.state.failed, mine)
+        other = following(self._candidates, log.state.failed, mine)
         if other is None:
             name_tried(error, log.state.failed, mine)
             await self._fail(error)

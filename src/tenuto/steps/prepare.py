@@ -26,7 +26,7 @@ from tenuto.structured.modes import Fitting
 from tenuto.structured.output import OWN_MODEL
 from tenuto.tools.client import client_tools
 from tenuto.tools.hooks import Hooks, read_hooks
-from tenuto.tools.toolbox import Offer, Toolbox, sanitised
+from tenuto.tools.toolbox import Toolbox, sanitised
 from tenuto.tools.transform import over, read_policy
 
 if TYPE_CHECKING:
@@ -53,11 +53,9 @@ async def bind(run: Run) -> None:
     run.candidates = await _candidates(run)
     run.model = run.candidates[0].model
     _bind_output(run)
-    run.toolbox = await _whole_toolbox(run)
-    offer = _offer(run)
-    run.specs, run.provider_tools = offer.specs, offer.provider
+    run.own_tools = await _whole_toolbox(run)
+    offer_tools(run, run.own_tools, run.options.active_tools)
     run.hooks = await _hooks(run)
-    run.attentive = attentive(run.toolbox)
     run.veil = await _veil(run)
     await _bind_deps(run)
 
@@ -123,13 +121,19 @@ def _mapping(given: object, option: str) -> Any:
     return cast("Mapping[str, Any]", given)
 
 
-def _offer(run: Run) -> Offer:
-    wanted = run.options.active_tools
-    if wanted is not None and (missing := [name for name in wanted if name not in run.toolbox]):
-        known = ", ".join(run.toolbox) or "none"
+def offer_tools(run: Run, toolbox: Toolbox, wanted: tuple[str, ...] | None) -> None:
+    """Offer these tools of `toolbox` in the steps that follow.
+
+    Raises:
+        ConfigurationError: `AGENT_ACTIVE_TOOL_UNKNOWN`: `wanted` names one that is not there.
+    """
+    if wanted is not None and (missing := [name for name in wanted if name not in toolbox]):
+        known = ", ".join(toolbox) or "none"
         message = f"active_tools names {', '.join(map(repr, missing))}; the agent's tools are: {known}."
         raise ConfigurationError(message, id="AGENT_ACTIVE_TOOL_UNKNOWN", domain="AGENT")
-    return run.toolbox.offer(wanted)
+    offer = toolbox.offer(wanted)
+    run.toolbox, run.specs, run.provider_tools = toolbox, offer.specs, offer.provider
+    run.attentive = attentive(toolbox)
 
 
 async def _bind_deps(run: Run) -> None:

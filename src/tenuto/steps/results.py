@@ -12,9 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from tenuto.core import codec
+from tenuto.core.abort import AbortSignal
 from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResult
 from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
+from tenuto.core.request_context import RequestContext
 from tenuto.messages.stored import Message
+from tenuto.messages.turns import ProviderOptions, SystemTurn
+from tenuto.models.ports import LanguageModel, ToolChoice
 
 
 class RequestInfo(Struct, frozen=True, rename=wire_name):
@@ -78,6 +82,35 @@ class StopContext(Struct, frozen=True):
     """What a `stop_when` condition gets."""
 
     steps: tuple[StepResult, ...]
+
+
+class StepContext(Struct, frozen=True, kw_only=True):
+    """What `prepare_step` gets, before each model call.
+
+    Attributes:
+        step_number: From 0.
+        steps: The completed ones.
+        messages: Every message of the run so far that is not a system message.
+        system_messages: What is sent before them.
+        model: That would be asked first.
+        tools: All of the run, by name; `active_tools` the names offered, None = all.
+        model_settings: Those of the call, without what is not set.
+    """
+
+    step_number: int
+    steps: tuple[StepResult, ...]
+    messages: tuple[Message, ...]
+    system_messages: tuple[SystemTurn, ...]
+    model: LanguageModel
+    tools: Mapping[str, Any]
+    tool_choice: ToolChoice
+    active_tools: tuple[str, ...] | None
+    model_settings: Mapping[str, Any]
+    provider_options: ProviderOptions | None
+    request_context: RequestContext
+    abort_signal: AbortSignal
+    run_id: str
+    message_id: str
 
 
 class IterationCall(Struct, frozen=True):

@@ -21,7 +21,7 @@ from tenuto.core.ids import IdSource
 from tenuto.core.payloads import Json, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.core.spans import SpanLink
-from tenuto.machine.records import Answered, Said
+from tenuto.machine.records import Answered, Said, StepPrepared
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.stored import DataPart, Message, MessagePart
 from tenuto.messages.turns import Prompt, ProviderOptions, Turn
@@ -96,6 +96,7 @@ class Options(Struct, frozen=True):
     include_raw_chunks: bool = False
     on_chunk: Callback | None = None
     on_step_finish: Callback | None = None
+    prepare_step: Callback | None = None
     on_iteration_complete: Callback | None = None
     on_finish: Callback | None = None
     on_error: Callback | None = None
@@ -113,6 +114,29 @@ class Options(Struct, frozen=True):
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
         return f"Options(max_steps={self.max_steps})"
+
+
+class StepInputs(Struct, frozen=True, kw_only=True):
+    """What `prepare_step` put in place of the run's own for one step; None = the run's.
+
+    Attributes:
+        step: Which, from 1.
+        restored: It is made of what the journal has.
+    """
+
+    step: int = 0
+    restored: bool = False
+    candidates: tuple[Candidate, ...] | None = None
+    prompt: Prompt | None = None
+    toolbox: Toolbox | None = None
+    active_tools: tuple[str, ...] | None = None
+    tool_choice: ToolChoice | None = None
+    settings: CallSettings | None = None
+    provider_options: ProviderOptions | None = None
+
+    def __repr__(self) -> str:
+        """The step alone; see `Definition`."""
+        return f"StepInputs({self.step})"
 
 
 class StepDraft(Struct, eq=False):
@@ -161,6 +185,8 @@ class Run(Struct, eq=False):
         candidates: The models in the order in which they are asked; `model` is the one in use.
         announced: The warnings of a `step-start` that viewers have seen nothing behind, while one stands so.
         steerable: What `on_iteration_complete` says counts; not so for a durable agent's run.
+        changes: What `prepare_step` said of the last step it was asked about; `inputs` is what that comes to here.
+        own_tools: The run's; `toolbox` and what is offered of it are those of the step.
         parts: Of the answer in progress, whose id is `message_id`.
         earlier: What the run said before it was given feedback, and the feedback.
         listening: It waits for somebody else's code, and may be interrupted.
@@ -190,6 +216,9 @@ class Run(Struct, eq=False):
     values: Any = None
     candidates: tuple[Candidate, ...] = ()
     model: LanguageModel | None = None
+    changes: StepPrepared | None = None
+    inputs: StepInputs = StepInputs()
+    own_tools: Toolbox = field(default_factory=Toolbox)
     toolbox: Toolbox = field(default_factory=Toolbox)
     specs: tuple[ToolSpec, ...] = ()
     provider_tools: tuple[ProviderTool, ...] = ()

@@ -95,6 +95,8 @@ class _Story:
                 self._add("started", text, at=self._known.created_at)
             case r.Prepared():
                 self._add("asked", _asked(record))
+            case r.StepPrepared():
+                pass  # the step itself says what it was
             case r.ModelStarted():
                 self._close("its process ended before an answer was stored")
                 self._asking = (len(self.entries), record)
