@@ -101,7 +101,8 @@ async def enter_recorded(run: Run, records: Iterable[AnyRecord]) -> None:
     found = (each for each in records if isinstance(each, StepPrepared) and each.step == step)
     run.changes = next(found, None)
     await enter_step(run, step)
-    run.inputs = replace(run.inputs, prompt=None)  # its history is not there yet, and this step needs none any more
+    if run.inputs.restored:
+        run.inputs = StepInputs()  # to be made again by whoever drives on, with the history that is not there yet
 
 
 def name_lost(run: Run, state: RunState) -> None:
