@@ -18,6 +18,7 @@ IDENTITY = {
     e.StaleLease: ("STORE_STALE_LEASE", "STORAGE", "SYSTEM"),
     e.ModelError: ("AGENT_STREAM_ERROR", "LLM", "THIRD_PARTY"),
     e.ModelHTTPError: ("MODEL_HTTP_ERROR", "LLM", "THIRD_PARTY"),
+    e.ModelTimeout: ("MODEL_TIMEOUT", "LLM", "THIRD_PARTY"),
 }
 
 

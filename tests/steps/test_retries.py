@@ -26,7 +26,7 @@ def failure(**more):
         (7, failure(retry_after=0.0), 64.0),
         (1, failure(retryable=False), None),
         (1, failure(retryable=False, retry_after=1.0), None),
-        (1, ModelTimeout("step", 10), None),
+        (1, ModelTimeout("late"), None),
     ],
     ids=str,
 )

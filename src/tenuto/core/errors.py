@@ -183,6 +183,9 @@ class ModelHTTPError(ModelError):
     default_id = "MODEL_HTTP_ERROR"
 
 
+Limit = Literal["total", "step", "first_chunk"]
+
+
 class ModelTimeout(ModelError):
     """A time limit of `model_settings["timeout"]` has passed.
 
@@ -195,24 +198,14 @@ class ModelTimeout(ModelError):
 
     def __init__(
         self,
-        timeout_type: Literal["total", "step", "first_chunk"],
-        timeout_ms: float,
+        message: str,
         *,
-        model: str | None = None,
+        id: str | None = None,
         provider: str | None = None,
+        details: Mapping[str, Scalar] | None = None,
+        timeout_type: Limit = "total",
+        timeout_ms: float = 0,
     ) -> None:
-        what = {
-            "total": "The run was not over",
-            "step": f"{model} had not answered",
-            "first_chunk": f"{model} had sent nothing of its answer",
-        }[timeout_type]
-        key = f"{timeout_type}_ms"
-        message = f"{what} after {timeout_ms:g} ms, the {key!r} of model_settings['timeout']."
-        super().__init__(
-            message, provider=provider, details={"timeoutType": _TIMEOUT_NAMES[timeout_type], "timeoutMs": timeout_ms}
-        )
-        self.timeout_type: Literal["total", "step", "first_chunk"] = timeout_type
+        super().__init__(message, id=id, provider=provider, details=details)
+        self.timeout_type: Limit = timeout_type
         self.timeout_ms: float = timeout_ms
-
-
-_TIMEOUT_NAMES = {"total": "total", "step": "step", "first_chunk": "firstChunk"}

@@ -18,7 +18,7 @@ from msgspec import Struct
 from tenuto.core import chunks as c
 from tenuto.core import faults
 from tenuto.core import payloads as p
-from tenuto.core.errors import ModelTimeout, RunError, StaleLease, TenutoError
+from tenuto.core.errors import RunError, StaleLease, TenutoError
 from tenuto.core.foreign import contained, message_of
 from tenuto.core.spans import running
 from tenuto.machine import commands as m
@@ -35,6 +35,7 @@ from tenuto.runs.result import build_result
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
 from tenuto.steps.callbacks import call_back
+from tenuto.steps.deadlines import passed
 from tenuto.steps.failure import error_info
 from tenuto.steps.finish import STATUS, finalise, finish, open_calls, record_abort
 from tenuto.steps.judge import judge_step
@@ -159,7 +160,7 @@ class Driver:
 
     def _time_out(self, limit: float) -> None:
         if not self.run.aborted:
-            self.run.timed_out = ModelTimeout("total", limit)
+            self.run.timed_out = passed("total", limit)
             self.abort(self.run.timed_out)
 
     def _hold(self, journal: Journal) -> Held | None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from tenuto.core.errors import ModelTimeout
+from tenuto.core.errors import Limit, ModelTimeout
 
 if TYPE_CHECKING:
     from tenuto.models.settings import Timeouts
@@ -99,8 +99,25 @@ class Deadlines:
 
     def _pass(self, kind: Literal["step", "first_chunk"], limit: float) -> None:
         model = self._run.model
-        self._passed = ModelTimeout(
-            kind, limit, model=self._run.model_name, provider=None if model is None else model.provider
-        )
+        self._passed = passed(kind, limit, self._run.model_name, None if model is None else model.provider)
         if self._run.listening and not self._interrupted and self._task is not None:
             self._interrupted = self._task.cancel()
+
+
+_WIRE = {"total": "total", "step": "step", "first_chunk": "firstChunk"}
+
+
+def passed(kind: Limit, limit: float, model: str = "", provider: str | None = None) -> ModelTimeout:
+    """The error for a limit of `limit` ms that has passed."""
+    what = {
+        "total": "The run was not over",
+        "step": f"{model} had not answered",
+        "first_chunk": f"{model} had sent nothing of its answer",
+    }[kind]
+    return ModelTimeout(
+        f"{what} after {limit:g} ms, the '{kind}_ms' of model_settings['timeout'].",
+        provider=provider,
+        details={"timeoutType": _WIRE[kind], "timeoutMs": limit},
+        timeout_type=kind,
+        timeout_ms=limit,
+    )
