@@ -10,7 +10,7 @@ from tenuto.core.ids import CountingIds
 from tenuto.errors import ConfigurationError
 from tenuto.messages.convert import to_turns
 from tenuto.messages.input import MessageReader, system_turns
-from tenuto.messages.stored import Message, StoredFilePart, TextPart
+from tenuto.messages.stored import Message, StoredFilePart, TextPart, timestamp
 from tenuto.messages.turns import (
     AssistantTurn,
     CallPart,
@@ -25,6 +25,9 @@ from tenuto.messages.turns import (
 from tenuto.testing import VirtualClock
 
 HI = base64.b64encode(b"hi").decode()
+PNG = b"\x89PNG\r\n\x1a\n...."
+B64PNG = base64.b64encode(PNG).decode()
+B64GIF = base64.b64encode(b"GIF89a....").decode()
 
 
 def read(given):
@@ -64,6 +67,37 @@ FILES = {
     "a link": ({"type": "image", "image": "https://x.org/a.png"}, FilePart("image/png", url="https://x.org/a.png")),
     "bytes": ({"type": "image", "image": b"hi", "mime_type": "image/gif"}, FilePart("image/gif", data=HI)),
     "camelCase": ({"type": "image", "image": b"hi", "mimeType": "image/gif"}, FilePart("image/gif", data=HI)),
+    "bytes that show their type": ({"type": "image", "image": PNG}, FilePart("image/png", data=B64PNG)),
+    "base64 that shows its type": ({"type": "image", "image": B64GIF}, FilePart("image/gif", data=B64GIF)),
+    "a link that shows no type": (
+        {"type": "image", "image": "https://x.org/a"},
+        FilePart("image/*", url="https://x.org/a"),
+    ),
+    "a link with a query": (
+        {"type": "image", "image": "https://x.org/a.JPG?w=3"},
+        FilePart("image/jpeg", url="https://x.org/a.JPG?w=3"),
+    ),
+    "a link of a provider's own store": (
+        {"type": "file", "data": "gs://b/a.pdf"},
+        FilePart("application/pdf", url="gs://b/a.pdf"),
+    ),
+    "a file that shows its type": (
+        {"type": "file", "data": b"%PDF-1.7"},
+        FilePart("application/pdf", data="JVBERi0xLjc="),
+    ),
+    "a data link of plain text": (
+        {"type": "file", "data": "data:,h%69"},
+        FilePart("text/plain", data=HI),
+    ),
+    "url-safe base64": ({"type": "file", "data": "-_-_", "mediaType": "a/b"}, FilePart("a/b", data="+/+/")),
+    "a provider's id": (
+        {"type": "file", "data": "file-abc123", "mediaType": "application/pdf"},
+        FilePart("application/pdf", data="file-abc123"),
+    ),
+    "options of a part": (
+        {"type": "image", "image": HI, "providerOptions": {"openai": {"imageDetail": "low"}}},
+        FilePart("image/png", data=HI, provider_metadata={"openai": {"imageDetail": "low"}}),
+    ),
     "base64": ({"type": "image", "image": HI}, FilePart("image/png", data=HI)),
     "a data link": ({"type": "image", "image": f"data:image/webp;base64,{HI}"}, FilePart("image/webp", data=HI)),
     "a file": (
@@ -142,7 +176,7 @@ BROKEN = {
     "content of a wrong type": ([{"role": "user", "content": 3}], "Message 0 is not a message: 3"),
     "an unknown part": (
         [{"role": "user", "content": [{"type": "zip"}]}],
-        "Message 0 is not a message: {'type': 'zip'}",
+        "Message 0: part 0 is no part of a message of role 'user': {'type': 'zip'}. Known parts: text, image, file.",
     ),
     "a file without a type": ([{"role": "user", "content": [{"type": "file", "data": b"x"}]}], "Message 0"),
     "a call of the user's": ([{"role": "user", "content": [{"type": "tool-call", "tool_call_id": "c"}]}], "Message 0"),
@@ -169,6 +203,142 @@ def test_what_is_no_message_is_refused_with_its_place(given, said):
     assert said in str(caught.value)
     assert caught.value.id == "AGENT_INVALID_MESSAGES"
     assert len(str(caught.value)) < 600
+
+
+def test_a_path_is_read_and_text_never_taken_for_one(tmp_path):
+    path = tmp_path / "a.png"
+    path.write_bytes(PNG)
+    given = lambda image: {"role": "user", "content": [{"type": "image", "image": image}]}
+    assert turns(given(path)) == [user(FilePart("image/png", data=B64PNG, filename="a.png"))]
+    with pytest.raises(ConfigurationError, match="cannot be read \\(No such file"):
+        read(given(tmp_path / "b.png"))
+    with pytest.raises(ConfigurationError, match="text that is neither a URL nor base64"):
+        read(given(str(path)))
+    with pytest.raises(ConfigurationError, match="a file: URL is never read"):
+        read(given(path.as_uri()))
+
+
+@pytest.mark.parametrize("source", ["file:///etc/passwd", "FILE:///etc/passwd", "../../etc/passwd", "~/.ssh/id_rsa"])
+@pytest.mark.parametrize("form", ["image", "file", "ui"])
+def test_j03_a_file_of_this_computer_cannot_be_named(source, form):
+    given = {
+        "image": {"role": "user", "content": [{"type": "image", "image": source}]},
+        "file": {"role": "user", "content": [{"type": "file", "data": source, "mediaType": "text/plain"}]},
+        "ui": {"role": "user", "parts": [{"type": "file", "url": source, "mediaType": "text/plain"}]},
+    }
+    with pytest.raises(ConfigurationError, match=r"part 0 .*is no file"):
+        read(given[form])
+
+
+def test_j03_text_that_looks_like_a_path_is_base64_like_any_other():
+    part = {"type": "file", "data": "/etc/passwd/", "mediaType": "text/plain"}
+    assert turns({"role": "user", "content": [part]}) == [user(FilePart("text/plain", data="/etc/passwd/"))]
+
+
+def test_options_of_a_message_and_its_parts_stay():
+    cached = {"anthropic": {"cacheControl": {"type": "ephemeral"}}}
+    given = [
+        {"role": "system", "content": "s", "providerOptions": cached},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "a", "providerOptions": cached}],
+            "providerOptions": cached,
+        },
+        {"role": "assistant", "content": "b", "provider_options": cached},
+    ]
+    assert turns(given) == [
+        SystemTurn("s", cached),
+        UserTurn((Text("a", cached),), cached),
+        AssistantTurn((Text("b"),), cached),
+    ]
+
+
+def test_signed_and_sealed_reasoning():
+    given = {
+        "role": "assistant",
+        "content": [
+            {"type": "reasoning", "text": "hm", "signature": "v4"},
+            {"type": "reasoning", "text": "hm", "providerOptions": {"anthropic": {"signature": "v5"}}},
+            {"type": "redacted-reasoning", "data": "sealed"},
+        ],
+    }
+    found = turns(given)[0].content
+    assert [part.signature for part in found] == ["v4", "v5", None]
+    assert found[2].redacted == "sealed"
+
+
+def test_a_provider_tools_result_in_the_models_own_message():
+    call = {"type": "tool-call", "toolCallId": "w", "toolName": "web_search", "input": {}, "providerExecuted": True}
+    answer = {
+        "type": "tool-result",
+        "toolCallId": "w",
+        "toolName": "web_search",
+        "output": {"type": "json", "value": [1]},
+    }
+    given = {"role": "assistant", "content": [call, answer, {"type": "text", "text": "done"}]}
+    kinds = [type(part).__name__ for part in turns(given)[0].content]
+    assert kinds == ["CallPart", "ProviderResult", "Text"]
+
+
+def test_a_denied_call():
+    call = {"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}
+    answer = {"type": "tool-result", "toolCallId": "c", "output": {"type": "execution-denied", "reason": "no"}}
+    given = [{"role": "assistant", "content": [call]}, {"role": "tool", "content": [answer]}]
+    assert read(given)[0].content.parts[0].tool_invocation.state == "output-denied"
+
+
+def test_openais_own_form_is_refused_with_the_remedy():
+    given = {"role": "assistant", "content": "", "tool_calls": [{"id": "c"}]}
+    with pytest.raises(ConfigurationError, match="a field of OpenAI's own messages"):
+        read(given)
+
+
+@pytest.mark.parametrize("said", ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00", 1_577_836_800_000])
+def test_a_time_of_the_callers(said):
+    assert read({"role": "user", "content": "a", "createdAt": said})[0].created_at == timestamp(1_577_836_800)
+
+
+@pytest.mark.parametrize("form", [{"content": "a"}, {"parts": [{"type": "text", "text": "a"}]}])
+def test_no_clock_of_a_client_reaches_into_the_future(form):
+    now = timestamp(VirtualClock().now())
+    assert read({"role": "user", "createdAt": "2999-01-01T00:00:00Z", **form})[0].created_at == now
+    stored = {
+        "role": "user",
+        "createdAt": "2999-01-01T00:00:00Z",
+        "content": {"parts": [{"type": "text", "text": "a"}]},
+    }
+    assert read(stored)[0].created_at == now
+
+
+def test_a_time_that_is_none():
+    with pytest.raises(ConfigurationError, match="Message 0 has a createdAt that is no time: 'yesterday'"):
+        read({"role": "user", "content": "a", "createdAt": "yesterday"})
+
+
+def test_d01_order_is_that_of_the_list_whatever_the_clocks_say():
+    given = [
+        {"role": "user", "content": "a", "createdAt": "2020-01-02T00:00:00Z"},
+        {"role": "assistant", "content": "b", "createdAt": "2020-01-01T00:00:00Z"},
+        "c",
+        "d",
+    ]
+    found = read(given)
+    assert [message.text for message in found] == ["a", "b", "c", "d"]
+    assert [message.created_at for message in found] == sorted({message.created_at for message in found})
+
+
+def test_empty_messages_become_no_turns():
+    assert turns([{"role": "user", "content": []}, {"role": "assistant", "content": ""}, "a"]) == [
+        AssistantTurn((Text(""),)),
+        user(Text("a")),
+    ]
+
+
+def test_half_a_character_in_a_stored_or_ui_message_is_mended():
+    stored = {"role": "user", "content": {"parts": [{"type": "text", "text": "\ud83d"}], "metadata": {"a": "\ud83d"}}}
+    message = read(stored)[0]
+    assert (message.text, message.content.metadata) == ("\ufffd", {"a": "\ufffd"})
+    assert read({"role": "user", "parts": [{"type": "text", "text": "\ud83d"}]})[0].text == "\ufffd"
 
 
 def test_nothing_is_no_messages():

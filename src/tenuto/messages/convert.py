@@ -40,16 +40,27 @@ def to_turns(messages: Iterable[s.Message]) -> list[Turn]:
     for message in messages:
         match message.role:
             case "system":
-                turns.append(SystemTurn(message.text))
+                turns.append(SystemTurn(message.text, message.content.provider_metadata))
             case "user" | "signal":
                 if content := tuple(_user_parts(message.content.parts)):
-                    turns.append(UserTurn(content))
+                    turns.append(UserTurn(content, message.content.provider_metadata))
             case "assistant" if "completionResult" in (message.content.metadata or ()):
                 turns.append(UserTurn((Text(message.text),)))  # feedback: said to the model, not by it
             case "assistant":
-                turns.extend(_assistant_turns(message.content.parts))
+                turns.extend(_marked(list(_assistant_turns(message.content.parts)), message))
             case _:
                 assert_never(message.role)
+    return turns
+
+
+def _marked(turns: list[Turn], message: s.Message) -> list[Turn]:
+    """The turns of a response; provider options of the message are those of its last step."""
+    options = message.content.provider_metadata
+    for place in range(len(turns) - 1, -1, -1) if options else ():
+        turn = turns[place]
+        if isinstance(turn, AssistantTurn):
+            turns[place] = replace(turn, provider_options=options)
+            break
     return turns
 
 

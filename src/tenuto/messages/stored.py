@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from tenuto.core.payloads import Json, wire_name
+
+if TYPE_CHECKING:
+    from tenuto.messages.ui import UIMessage
 
 OWN = "mastra"
 """Where the metadata of a stored part keep what is not a provider's, such as `modelOutput`."""
@@ -55,6 +58,14 @@ class ReasoningPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, t
     provider_metadata: Mapping[str, Any] | None = None
 
 
+class Approval(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """A request for somebody's decision on a call, and the decision once there is one."""
+
+    id: str
+    approved: bool | None = None
+    reason: str | None = None
+
+
 class ToolInvocation(Struct, frozen=True, omit_defaults=True, rename=wire_name):
     """A call and what came of it."""
 
@@ -67,15 +78,17 @@ class ToolInvocation(Struct, frozen=True, omit_defaults=True, rename=wire_name):
     is_error: bool | None = None
     error_text: str | None = None
     raw_input: str | None = None
+    approval: Approval | None = None
 
 
 class ToolInvocationPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="tool-invocation"):
-    """A tool call inside an assistant message."""
+    """A tool call inside an assistant message; a `preliminary` result is one that the tool will replace."""
 
     tool_invocation: ToolInvocation
     provider_executed: bool | None = None
     title: str | None = None
     provider_metadata: Mapping[str, Any] | None = None
+    preliminary: bool | None = None
 
 
 class StoredFilePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="file"):
@@ -96,13 +109,24 @@ class CustomPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag=
 
 
 class SourcePart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="source"):
-    """A source the provider used."""
+    """A page the provider used: `id`, `sourceType`, `title`, `url`."""
 
     source: Mapping[str, Any]
+    provider_metadata: Mapping[str, Any] | None = None
+
+
+class SourceDocumentPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="source-document"):
+    """A document the provider used."""
+
+    source_id: str
+    media_type: str
+    title: str
+    filename: str | None = None
+    provider_metadata: Mapping[str, Any] | None = None
 
 
 class DataPart(Struct, frozen=True, omit_defaults=True, rename=wire_name, tag="data"):
-    """Data that a tool wrote for the user's interface; its type on the wire is `data-<name>`. A model never sees it."""
+    """Data for the user's interface; its type on the wire is `data-<name>`. A model never sees it."""
 
     name: str
     data: Json = None
@@ -135,6 +159,7 @@ MessagePart = (
     | StoredFilePart
     | CustomPart
     | SourcePart
+    | SourceDocumentPart
     | DataPart
     | StepStartPart
     | ErrorPart
@@ -175,11 +200,18 @@ class Message(Struct, frozen=True, omit_defaults=True, rename=wire_name):
 
     def to_transcript(self) -> Message:
         """The message as users may see it: of a tool whose payloads are transformed, what was put in their place."""
-        parts = tuple(_for_transcript(p) if isinstance(p, ToolInvocationPart) else p for p in self.content.parts)
+        parts = tuple(for_transcript(p) if isinstance(p, ToolInvocationPart) else p for p in self.content.parts)
         return replace(self, content=replace(self.content, parts=parts))
 
+    def to_ui(self) -> UIMessage:
+        """The form a user interface shows: a `UIMessage` of the AI SDK; see `tenuto.messages.ui`."""
+        from tenuto.messages.ui import to_ui
 
-def _for_transcript(part: ToolInvocationPart) -> ToolInvocationPart:
+        return to_ui(self)
+
+
+def for_transcript(part: ToolInvocationPart) -> ToolInvocationPart:
+    """The part as users may see it; see `Message.to_transcript`."""
     own: Mapping[str, Any] = (part.provider_metadata or {}).get(OWN) or {}
     kept: Mapping[str, Any] = own.get(TRANSFORMS) or {}
     entries: Mapping[str, Mapping[str, Any]] | None = kept.get("transcript")
@@ -222,7 +254,7 @@ def read_message(given: Mapping[str, Any]) -> Message:
 
 
 def _data_read(part: Any) -> Any:
-    kind = cast("Mapping[str, Any]", part).get("type") if isinstance(part, Mapping) else None
+    kind: Any = cast("Mapping[str, Any]", part).get("type") if isinstance(part, Mapping) else None
     if not isinstance(kind, str) or not kind.startswith("data-"):
         return cast("Any", part)
     return {**cast("Mapping[str, Any]", part), "type": "data", "name": kind.removeprefix("data-")}

@@ -18,6 +18,7 @@ from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
 from tenuto.messages.convert import to_turns
 from tenuto.messages.stored import Message
 from tenuto.messages.turns import Turn
+from tenuto.messages.ui import UIMessage, to_ui_messages
 from tenuto.steps.results import PendingCall, RequestInfo, ResponseInfo, StepResult
 from tenuto.steps.run import UNSET, Run
 from tenuto.steps.transcript import all_messages, own_messages
@@ -30,7 +31,7 @@ class Response(Struct, frozen=True, rename=wire_name):
     """The last provider answer of the run, and the run's own messages.
 
     Attributes:
-        messages: As turns: what the model said and what it was told.
+        messages: As turns: what the model said and what it was told; they can be passed as messages again.
         db_messages: The same in stored form.
     """
 
@@ -40,6 +41,11 @@ class Response(Struct, frozen=True, rename=wire_name):
     headers: Mapping[str, str] | None
     messages: tuple[Turn, ...]
     db_messages: tuple[Message, ...]
+
+    @property
+    def ui_messages(self) -> tuple[UIMessage, ...]:
+        """The same for a user interface, as the AI SDK has them."""
+        return tuple(to_ui_messages(self.db_messages))
 
 
 class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):

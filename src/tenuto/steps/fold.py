@@ -14,7 +14,16 @@ from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.machine import records as r
 from tenuto.messages.convert import Words, step_parts, to_turns
-from tenuto.messages.stored import HIDDEN, DataPart, ErrorPart, ErrorText, MessagePart, SourcePart, ToolInvocation
+from tenuto.messages.stored import (
+    HIDDEN,
+    DataPart,
+    ErrorPart,
+    ErrorText,
+    MessagePart,
+    SourceDocumentPart,
+    SourcePart,
+    ToolInvocation,
+)
 from tenuto.messages.told import read_told
 from tenuto.messages.turns import (
     CallPart,
@@ -303,7 +312,12 @@ def _invocation(draft: StepDraft, call: CallPart, chunk: c.ToolResult, step: int
 
 
 def _sources(draft: StepDraft) -> list[MessagePart]:
-    return [
-        SourcePart({"id": each.id, "sourceType": each.source_type, "title": each.title, "url": each.url})
-        for each in draft.said.sources
-    ]
+    return [_source(each) for each in draft.said.sources]
+
+
+def _source(source: p.SourcePayload) -> MessagePart:
+    metadata = source.provider_metadata
+    if source.source_type == "document" and source.mime_type is not None:
+        return SourceDocumentPart(source.id, source.mime_type, source.title, source.filename, metadata)
+    found = {"id": source.id, "sourceType": source.source_type, "title": source.title, "url": source.url}
+    return SourcePart({name: value for name, value in found.items() if value is not None}, metadata)

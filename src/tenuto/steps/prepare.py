@@ -153,7 +153,7 @@ async def _bind_deps(run: Run) -> None:
 
 async def _prepared(run: Run) -> Prepared:
     options = run.options
-    reader = MessageReader(run.ids, run.clock)
+    reader = MessageReader(run.ids, run.clock, lambda name: _is_clients(run, name))
     context = reader.read(options.context) if options.context else []
     given = await take_results(run, reader.read(run.messages))
     return Prepared(
@@ -162,6 +162,12 @@ async def _prepared(run: Run) -> Prepared:
         tuple(given),
         () if run.veil is None else run.veil.veiled(),
     )
+
+
+def _is_clients(run: Run, name: str) -> bool:
+    """Whether a client may bring results of the tool: it is none that this agent runs itself."""
+    tool = run.toolbox.get(name)
+    return tool is None or getattr(tool, "fn", None) is None
 
 
 async def _instructions(run: Run) -> tuple[SystemTurn, ...]:
