@@ -20,6 +20,7 @@ from tenuto.core.option_keys import mapping, overlaid, renamed, spellings
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.input import Messages, SystemInput, system_turns
 from tenuto.messages.turns import ProviderOptions
+from tenuto.models.downloads import read_downloads
 from tenuto.models.ports import LanguageModel
 from tenuto.models.settings import read_settings, read_tool_choice, renamed_settings
 from tenuto.runs.result import Result
@@ -121,6 +122,21 @@ ModelConfig = OneModel | Sequence[OneModel | FallbackModel]
 StopWhen = Callable[[StopContext], bool | Awaitable[bool]]
 
 
+class DownloadsDict(TypedDict, total=False):
+    """How files that messages link to are fetched, where the model's provider cannot.
+
+    `always` fetches them where it could, too. `max_bytes` (20,000,000) and `timeout` (60 seconds) are of one file,
+    `concurrency` (10) of all. `allow_hosts` names hosts (`host` or `host:port`) that may have a private address; any
+    other file is fetched from public addresses only.
+    """
+
+    always: bool
+    max_bytes: int
+    timeout: float
+    concurrency: int
+    allow_hosts: Sequence[str]
+
+
 class SegmentOptions(TypedDict, total=False):
     """What a call may set that starts a run or goes on with one; see `docs/options.md`.
 
@@ -143,6 +159,7 @@ class SegmentOptions(TypedDict, total=False):
         model_settings: See `ModelSettingsDict`.
         provider_options: By provider name; the provider's own and the AI SDK's names both work.
         include_raw_chunks: Also stream each event of the provider as a `raw` chunk (default False).
+        downloads: How linked files are fetched; see `DownloadsDict`.
         request_context: A `RequestContext`, a mapping, or an instance of the agent's schema.
         abort_signal: Stops the run when it fires.
         on_chunk: Gets every chunk of `full_stream`.
@@ -180,6 +197,7 @@ class SegmentOptions(TypedDict, total=False):
     model_settings: ModelSettingsDict
     provider_options: ProviderOptions
     include_raw_chunks: bool
+    downloads: DownloadsDict
     request_context: Any
     abort_signal: AbortSignal
     on_chunk: Callable[[AnyChunk], object]
@@ -238,6 +256,7 @@ DefaultOptions = AllOptions | Callable[[RequestContext], AllOptions | Awaitable[
 _OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__, "structured_output"))
 _STRUCTURED = spellings(KEYS)
 _CHOICE = spellings(("type", "tool_name"))
+_DOWNLOADS = spellings(DownloadsDict.__annotations__)
 _HOOKS = spellings(HOOK_KEYS)
 _CALLBACKS = (
     "on_chunk",
@@ -265,6 +284,8 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(hooks := options.get("hooks"), Mapping):
         options["hooks"] = renamed(cast("Mapping[str, Any]", hooks), _HOOKS, "hook")
     rename_tracing(options)
+    if (downloads := options.get("downloads")) is not None:
+        options["downloads"] = renamed(mapping(downloads, "downloads"), _DOWNLOADS, "downloads key")
     if isinstance(choice := options.get("tool_choice"), Mapping):
         named = cast("Mapping[str, Any]", choice)
         options["tool_choice"] = renamed(named, _CHOICE, "tool_choice key")
@@ -346,6 +367,7 @@ def _built(given: Mapping[str, Any]) -> Options:
         model_settings=read_settings(given.get("model_settings") or {}),
         provider_options=given.get("provider_options"),
         include_raw_chunks=_flag(given.get("include_raw_chunks", False), "include_raw_chunks"),
+        downloads=read_downloads(given.get("downloads") or {}),
         on_chunk=given.get("on_chunk"),
         on_step_finish=given.get("on_step_finish"),
         prepare_step=given.get("prepare_step"),

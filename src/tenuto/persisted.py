@@ -22,6 +22,7 @@ PLAIN = (
     "tool_call_concurrency",
     "provider_options",
     "include_raw_chunks",
+    "downloads",
     "telemetry",
     "tracing_options",
 )

@@ -7,7 +7,7 @@ result are tied by `tool_call_id`, which is unique in a prompt once the renderer
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec import Struct
 
@@ -142,17 +142,42 @@ Turn = SystemTurn | UserTurn | AssistantTurn | ToolTurn
 class Prompt:
     """System turns and an append-only history, with the renderers' caches of encoded bytes.
 
-    Invariant: `turns` only grows, so what a renderer encoded once stays valid for the life of the prompt.
+    Invariant: `turns` only grows, and a turn is replaced by one that says the same only, so what a renderer encoded
+    once stays valid for the life of the prompt.
     """
 
-    __slots__ = ("rendered", "system", "turns")
+    __slots__ = ("linked", "rendered", "system", "turns")
 
     def __init__(self, system: Iterable[SystemTurn] = (), turns: Iterable[Turn] = ()) -> None:
         self.system: tuple[SystemTurn, ...] = tuple(system)
         self.turns: list[Turn] = list(turns)
+        self.linked: list[int] = [at for at, turn in enumerate(self.turns) if linked_files(turn)]
+        """Places of the turns that link to files."""
         self.rendered: dict[str, Any] = {}
         """One slot per dialect name; what is in it belongs to `models.render`."""
 
     def append(self, turn: Turn) -> None:
         """Add a turn to the end of the history."""
+        if linked_files(turn):
+            self.linked.append(len(self.turns))
         self.turns.append(turn)
+
+    def put(self, at: int, turn: Turn) -> None:
+        """Replace a turn by the same one with files in place of links to them."""
+        self.turns[at] = turn
+        if not linked_files(turn):
+            self.linked.remove(at)
+
+
+def linked_files(turn: Turn) -> list[FilePart]:
+    """The files of a turn, or of the results in it, that are links."""
+    match turn:
+        case UserTurn() | AssistantTurn():
+            parts = list[object](turn.content)
+        case ToolTurn():
+            parts = [part for result in turn.results for part in result.content or ()]
+        case SystemTurn():
+            return []
+        case _:
+            assert_never(turn)
+    return [part for part in parts if isinstance(part, FilePart) and part.url is not None and part.data is None]

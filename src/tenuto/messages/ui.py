@@ -49,7 +49,7 @@ class UIMessage(Struct, frozen=True, omit_defaults=True, rename=wire_name):
 
     def to_dict(self) -> dict[str, Any]:
         """The message as the AI SDK has it."""
-        return to_builtins(self)
+        return {**to_builtins(self), "parts": [dict(part) for part in self.parts]}
 
 
 def to_ui(message: s.Message) -> UIMessage:

@@ -20,7 +20,7 @@ from tenuto.models.http_errors import bounded, from_response
 from tenuto.models.ports import ModelRequest, Part, RawEvent, RequestStart, StructuredSupport
 from tenuto.models.sse import DEFAULT_LIMIT, SseSplitter
 from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest, HttpResponse, Transport
-from tenuto.models.wire_format import Answering, Reader, WireFormat, WireRequest
+from tenuto.models.wire_format import Answering, Reader, TakesUrls, WireFormat, WireRequest
 
 USER_AGENT = "tenuto"
 _MAX_ERROR_BODY = 64 * 1024
@@ -109,6 +109,10 @@ class HttpModel:
         if info.structured is False:
             support = "tool"
         return "prompt" if support == "tool" and not info.tools else support
+
+    def takes_url(self, media_type: str, url: str) -> bool:
+        """See `TakesUrls`; a format that does not say takes all."""
+        return not isinstance(self._format, TakesUrls) or self._format.takes_url(media_type, url)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Part], None]:
         """See `LanguageModel.stream`.

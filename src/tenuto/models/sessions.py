@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import aiohttp
+    from yarl import URL
 
 KEEP_ALIVE = 30.0
 _LARGE = 1 << 20
@@ -50,6 +51,22 @@ class SessionSlot:
             timeout=_timeout(connect_timeout),
             proxy=self._proxy(url),
             allow_redirects=False,
+        )
+
+    async def get(
+        self, url: str, address: str | None, headers: Mapping[str, str], connect_timeout: float
+    ) -> aiohttp.ClientResponse:
+        """Send a GET and wait for the status, without following redirects; see `HttpRequest.address`."""
+        host, header = _host_of(url)
+        pinned = address is not None
+        return await self.session.get(
+            _at(url, address) if pinned else url,
+            headers={**headers, "host": header, "connection": "close"} if pinned else headers,
+            timeout=_timeout(connect_timeout),
+            proxy=None if pinned else self._proxy(url),
+            server_hostname=host if pinned and url.startswith("https:") else None,
+            allow_redirects=False,
+            auto_decompress=False,
         )
 
     def close_later(self, response: aiohttp.ClientResponse, seconds: float) -> None:
@@ -140,6 +157,19 @@ def _new_session() -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE),
         cookie_jar=aiohttp.DummyCookieJar(),
     )
+
+
+def _host_of(url: str) -> tuple[str, str]:
+    """The host's name, and the value of the header `host`."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.netloc.rpartition("@")[2]
+
+
+def _at(url: str, address: str) -> URL:
+    """`url` with an IP address in place of its host, otherwise unchanged."""
+    from yarl import URL
+
+    return URL(url).with_host(address)
 
 
 @lru_cache(16)

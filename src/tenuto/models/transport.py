@@ -1,4 +1,4 @@
-"""HTTP to providers: a small port, and its aiohttp implementation, imported when the first request is made.
+"""HTTP to providers and to others: a small port, and its aiohttp implementation, imported at the first request.
 
 Invariant: bytes are handed over as they arrive; one client session per event loop, closed by that loop; closing a
 response, or its abort signal, drops the connection at once. Whatever goes wrong is a `ModelError` without a secret.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -27,13 +27,16 @@ _LINGER = 1.0
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
-    """A POST whose answer is streamed.
+    """A request whose answer is streamed; redirects are answers.
 
     Attributes:
+        body: Of a POST.
         provider: For error messages.
         headers: As sent; values are never logged.
         idle_timeout: Seconds without a byte, before and within the answer, until the call fails.
         abort: Drops the connection when it fires, from any thread.
+        address: Of a GET: connect to this IP address, whatever the host's name resolves to, without a proxy; the
+            connection is used for nothing else, and the answer is handed over as it was sent, compressed or not.
     """
 
     url: str
@@ -43,6 +46,8 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     connect_timeout: float = CONNECT_TIMEOUT
     idle_timeout: float = IDLE_TIMEOUT
     abort: AbortSignal | None = None
+    method: Literal["POST", "GET"] = "POST"
+    address: str | None = None
 
     def __repr__(self) -> str:
         """Where it goes: the key in the headers stays out of logs and tracebacks."""
@@ -100,7 +105,7 @@ class AiohttpTransport:
         try:
             async with asyncio.timeout(request.connect_timeout + request.idle_timeout) as scope:
                 watch.on_stop(lambda: scope.reschedule(loop.time()))
-                response = await slot.post(request.url, request.body, request.headers, request.connect_timeout)
+                response = await _send(slot, request)
         except Exception as error:
             watch.close()
             raise watch.translate(error) from error
@@ -108,6 +113,12 @@ class AiohttpTransport:
             watch.close()
             raise
         return _AiohttpResponse(response, watch, slot)
+
+
+async def _send(slot: SessionSlot, request: HttpRequest) -> aiohttp.ClientResponse:
+    if request.method == "POST":
+        return await slot.post(request.url, request.body, request.headers, request.connect_timeout)
+    return await slot.get(request.url, request.address, request.headers, request.connect_timeout)
 
 
 async def close_transport() -> None:

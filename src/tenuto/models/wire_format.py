@@ -7,7 +7,7 @@ provider would refuse is not built: what the format cannot say becomes a warning
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -84,8 +84,20 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
+class TakesUrls(Protocol):
+    """What a format, or a model of somebody's own, has when its provider cannot fetch every file itself."""
+
+    def takes_url(self, media_type: str, url: str) -> bool:
+        """Whether a file may be sent as this http(s) URL; if not, it is fetched before the request and sent as data.
+
+        The answer is the same for all models that share the encoded history of a prompt.
+        """
+        ...
+
+
 class WireFormat(Protocol):
-    """One dialect, for one model.
+    """One dialect, for one model; it is also a `TakesUrls` when its provider does not take every URL.
 
     A format that takes no `response_format`, or none beside tools, has an attribute `structured` that says so (see
     `models.ports.StructuredSupport`); without it, it takes both.

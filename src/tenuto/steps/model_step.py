@@ -26,6 +26,7 @@ from tenuto.steps.callbacks import call_back
 from tenuto.steps.candidates import current, following, name_tried
 from tenuto.steps.deadlines import Deadlines
 from tenuto.steps.failure import error_info
+from tenuto.steps.files import fetch_links
 from tenuto.steps.inputs import heard, title_of
 from tenuto.steps.judge import step_finish
 from tenuto.steps.prepare_step import options_of, prepare_step, settings_of
@@ -124,6 +125,8 @@ class _Call:
 
     async def _ask(self) -> None:
         model, deadlines = self._candidate.model, self._deadlines
+        if self._run.prompt.linked:
+            await deadlines.within(fetch_links(self._run, model))
         deadlines.check()
         deadlines.asked()
         request = self._asking_for_data(self._request())

@@ -25,6 +25,7 @@ from tenuto.machine.records import Answered, Said, StepPrepared
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.stored import DataPart, Message, MessagePart
 from tenuto.messages.turns import Prompt, ProviderOptions, Turn
+from tenuto.models.downloads import Downloads, RemoteFile
 from tenuto.models.ports import LanguageModel, ProviderTool, ToolChoice, ToolSpec
 from tenuto.models.settings import CallSettings
 from tenuto.steps.candidates import Candidate
@@ -94,6 +95,7 @@ class Options(Struct, frozen=True):
     model_settings: CallSettings = CallSettings()
     provider_options: ProviderOptions | None = None
     include_raw_chunks: bool = False
+    downloads: Downloads = Downloads()
     on_chunk: Callback | None = None
     on_step_finish: Callback | None = None
     prepare_step: Callback | None = None
@@ -182,6 +184,7 @@ class Run(Struct, eq=False):
             form.
         fragile: What of them another process will not have, or have in a stricter form.
         degraded: What of them this process does not have.
+        fetched: By URL, the linked files that a model could not fetch itself.
         candidates: The models in the order in which they are asked; `model` is the one in use.
         announced: The warnings of a `step-start` that viewers have seen nothing behind, while one stands so.
         steerable: What `on_iteration_complete` says counts; not so for a durable agent's run.
@@ -234,6 +237,7 @@ class Run(Struct, eq=False):
 
     trace: Trace = field(default_factory=Trace)
     traced: SpanLink | None = None
+    fetched: dict[str, RemoteFile] = field(default_factory=dict[str, RemoteFile])
     sent: Any = None
     announced: tuple[Json, ...] | None = None
     listening: bool = False

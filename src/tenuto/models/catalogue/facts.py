@@ -29,6 +29,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
         include_usage: Understands `stream_options: {"include_usage": true}`.
         short_ids: Call ids must be nine letters or digits.
         structured: How it takes a JSON Schema; see `models.ports.StructuredSupport`.
+        image_urls: Fetches images from URLs itself.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -36,6 +37,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     include_usage: bool = True
     short_ids: bool = False
     structured: StructuredSupport = "native"
+    image_urls: bool = True
 
 
 class Provider(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,8 @@ from typing import TypedDict
 
 from tenuto.models.catalogue.facts import Dialect, Provider, Quirks
 
+_NO_IMAGE_URLS = Quirks(image_urls=False)
+
 ALIASES: Mapping[str, str] = {
     "together": "togetherai",
     "fireworks": "fireworks-ai",
@@ -18,8 +20,8 @@ ALIASES: Mapping[str, str] = {
 """Other names that people write, and the provider they mean."""
 
 SERVERS: Mapping[str, Provider] = {
-    "ollama": Provider(name="ollama", label="Ollama", url="http://127.0.0.1:11434/v1"),
-    "lmstudio": Provider(name="lmstudio", label="LM Studio", url="http://127.0.0.1:1234/v1"),
+    "ollama": Provider(name="ollama", label="Ollama", url="http://127.0.0.1:11434/v1", quirks=_NO_IMAGE_URLS),
+    "lmstudio": Provider(name="lmstudio", label="LM Studio", url="http://127.0.0.1:1234/v1", quirks=_NO_IMAGE_URLS),
     "vllm": Provider(name="vllm", label="vLLM", url="http://127.0.0.1:8000/v1"),
     "llamacpp": Provider(name="llamacpp", label="llama.cpp", url="http://127.0.0.1:8080/v1"),
 }

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tenuto.models.assemble import Assembler
 from tenuto.models.catalogue import Quirks
-from tenuto.models.chat.messages import ChatMessages
+from tenuto.models.chat.messages import ChatMessages, is_embedded
 from tenuto.models.chat.request import build_body, read_options, warnings_for, write_tool
 from tenuto.models.chat.response import ChatResponse
 from tenuto.models.ports import ModelRequest, StructuredSupport
@@ -54,6 +54,11 @@ class ChatFormat:
             Assembler(str(len(request.prompt.turns)), slot.used_ids),
             warnings=warnings_for(request),
         )
+
+    def takes_url(self, media_type: str, url: str) -> bool:  # noqa: ARG002 - the port's
+        """Images, where the provider fetches them; of other files those that the format has no place for at all."""
+        kind = media_type.partition(";")[0].strip().lower()
+        return self._quirks.image_urls if kind.startswith("image/") else not is_embedded(kind)
 
     def key_headers(self, key: str) -> Mapping[str, str]:
         """A bearer token."""

@@ -161,6 +161,11 @@ def _files(result: ResultPart) -> list[FilePart]:
     return [part for part in result.content or () if isinstance(part, FilePart)]
 
 
+def is_embedded(kind: str) -> bool:
+    """Whether a file of this media type is sent as its content, never as a URL."""
+    return kind in _AUDIO or kind == "application/pdf" or kind.startswith("text/")
+
+
 def _image_url(part: FilePart, kind: str) -> str:
     if part.url is not None:
         return part.url
