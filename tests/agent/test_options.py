@@ -299,6 +299,7 @@ WRONG = [
     ("tracing_options", {"tags": 3}),
     ("tracing_context", 3),
     ("include_raw_chunks", 1),
+    ("downloads", {"max_bytes": "many"}),
     ("on_iteration_complete", 3),
     ("structured_output", 3),
     ("structured_output", {"type": "object"}),

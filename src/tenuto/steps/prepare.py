@@ -167,7 +167,7 @@ async def _prepared(run: Run) -> Prepared:
 def _is_clients(run: Run, name: str) -> bool:
     """Whether a client may bring results of the tool: it is none that this agent runs itself."""
     tool = run.toolbox.get(name)
-    return tool is None or getattr(tool, "fn", None) is None
+    return tool is None or tool.fn is None
 
 
 async def _instructions(run: Run) -> tuple[SystemTurn, ...]:

@@ -21,6 +21,14 @@ from tenuto.models.render import rendered
 from tenuto.models.tool_cache import ToolCache
 from tenuto.models.wire_format import Answering, WireRequest
 
+_ITS_OWN = (
+    "https://generativelanguage.googleapis.com/",
+    "https://www.youtube.com/",
+    "https://youtube.com/",
+    "https://youtu.be/",
+)
+"""Where the URLs of files lead that the API reads itself."""
+
 
 class GeminiFormat:
     """See `WireFormat`."""
@@ -50,6 +58,10 @@ class GeminiFormat:
             options.headers,
             warnings=tuple(warnings),
         )
+
+    def takes_url(self, media_type: str, url: str) -> bool:  # noqa: ARG002 - the port's
+        """Files that Google keeps, and its videos."""
+        return url.startswith(_ITS_OWN)
 
     def key_headers(self, key: str) -> Mapping[str, str]:
         """Google's own header."""
