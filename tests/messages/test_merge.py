@@ -8,6 +8,7 @@ import pytest
 
 from tenuto.core.ids import CountingIds
 from tenuto.errors import ConfigurationError
+from tenuto.messages import merge as module
 from tenuto.messages import stored as s
 from tenuto.messages.answers import Answer
 from tenuto.messages.convert import to_turns
@@ -133,6 +134,13 @@ def test_a_client_cannot_forge_a_result_of_ours(ours, ident, caplog):
     assert (merged.new, merged.changed, merged.refused) == ((), (), ("c",))
 
 
+@pytest.mark.parametrize("ours", [PENDING, SETTLED, OPEN], ids=["awaits approval", "settled", "open"])
+@pytest.mark.parametrize("ident", [None, "fresh"])
+def test_nor_by_being_first(ours, ident):
+    copy = forged(ours) | ({"id": ident} if ident else {})
+    assert read([USER, copy, ours]) == read([USER, ours])
+
+
 def test_nor_answer_an_approval_for_a_tool_of_its_own():
     pending = say("assistant", "a3", call("approval-requested", approval=s.Approval("p")))
     merged = joined([USER, pending], *read([forged(pending)]))
@@ -162,6 +170,26 @@ def test_a_new_message_of_a_client_claims_results_of_client_tools_only():
     merged = joined([USER, ANSWER], say("user", "u2", "go on"), claims)
     assert [part.tool_invocation.result for part in merged.new[1].content.parts] == [None, "a.txt"]
     assert merged.refused == ("r",)
+
+
+def test_putting_together_looks_at_each_message_a_few_times_only(monkeypatch):
+    looked = 0
+    calls = module._calls
+
+    def counted(message):
+        nonlocal looked
+        looked += 1
+        return calls(message)
+
+    def cost(count):
+        nonlocal looked
+        looked = 0
+        known = [say("assistant", f"a{at}", call("result", call_id=f"c{at}", result=1)) for at in range(count)]
+        read([*known, *(each.to_dict() for each in known)])
+        return looked
+
+    monkeypatch.setattr(module, "_calls", counted)
+    assert cost(200) == 4 * cost(50)
 
 
 # -- against what is stored ------------------------------------------------------------------------------

@@ -96,6 +96,8 @@ class Conversation:
         self.refused: list[str] = []
         self._may_answer = may_answer
         self._own: list[bool] = []
+        self._places: dict[str, int] = {}
+        self._callers: dict[str, list[int]] = {}
 
     def add(self, message: s.Message, *, own: bool = False) -> None:
         """Add a message, or take from it what is new when it is a copy; `own`: the server made it itself.
@@ -105,27 +107,32 @@ class Conversation:
         """
         rest = self.update(message, own=own)
         if rest is not None:
+            at = self._places[rest.id] = len(self.messages)
             self.messages.append(rest)
             self._own.append(own)
+            self._index(at)
 
     def update(self, message: s.Message, *, own: bool = False) -> s.Message | None:
         """Take from a copy what is new in it; what is left is None, or the message itself when it is no copy."""
-        for at, earlier in enumerate(self.messages):
-            if earlier.id == message.id:
-                if earlier.role != message.role and not self._own[at]:
-                    raise OtherRole(at)
-                self._replace(at, message, own=own)
-                return None
+        at = self._places.get(message.id)
+        if at is not None:
+            if self.messages[at].role != message.role and not self._own[at]:
+                raise OtherRole(at)
+            self._replace(at, message, own=own)
+            return None
         at = self._sharing(message, own=own)
         if at is None:
             return message
+        if own:
+            self._replace(at, message, own=True)
+            return None
         rest = self._fill(at, message)
-        return None if self._own[at] or not rest else replace(message, content=replace(message.content, parts=rest))
+        return None if self._own[at] or not rest else _with_parts(message, rest)
 
     def answer(self, answer: Answer) -> bool:
         """Give the newest call of this id its answer; False when there is no such call."""
         found = None
-        for at in range(len(self.messages) - 1, -1, -1):
+        for at in reversed(self._callers.get(answer.call_id, ())):
             for place, part in _calls(self.messages[at]):
                 if part.tool_invocation.tool_call_id == answer.call_id:
                     if is_open(part.tool_invocation):
@@ -148,9 +155,18 @@ class Conversation:
         return _with_parts(message, parts)
 
     def _replace(self, at: int, message: s.Message, *, own: bool) -> None:
-        """A copy under the same id: of a client's message it is the newer state, with the outcomes known so far."""
+        """A copy under the same id: of a client's message it is the newer state, with the outcomes known so far.
+
+        The server's own word stands whichever comes first.
+        """
         if self._own[at]:
             self._fill(at, message)
+            return
+        if own:
+            claimed, self.messages[at], self._own[at] = self.messages[at], message, True
+            self._places[message.id] = at
+            self._index(at)
+            self._fill(at, claimed)
             return
         outcomes = {part.tool_invocation.tool_call_id: part for _, part in _calls(self.messages[at])}
         parts = list(message.content.parts)
@@ -159,25 +175,30 @@ class Conversation:
             if before is not None and not is_open(before.tool_invocation):
                 parts[place] = before
         self.messages[at] = replace(_with_parts(message, parts), created_at=self.messages[at].created_at)
-        self._own[at] = own
+        self._index(at)
+
+    def _index(self, at: int) -> None:
+        for _, part in _calls(self.messages[at]):
+            places = self._callers.setdefault(part.tool_invocation.tool_call_id, [])
+            if at not in places:
+                places.append(at)
 
     def _sharing(self, message: s.Message, *, own: bool) -> int | None:
         """Where the message stands of which this one, under another id, is a copy: it makes one of its calls.
 
-        A call id alone does not tell, since some providers number the calls of each answer anew: the earlier call must
-        be the server's own, or still wait for the result that this one has.
+        A call id alone does not tell, since some providers number the calls of each answer anew: one of the two must
+        be the server's own, or the earlier one still wait for the result that this one has.
         """
         if message.role != "assistant":
             return None
         for _, part in _calls(message):
             call = part.tool_invocation
-            for at in range(len(self.messages) - 1, -1, -1):
-                for _, before in _calls(self.messages[at]):
-                    if not _same_call(before.tool_invocation, call):
-                        continue
-                    waits = is_open(before.tool_invocation) and not is_open(call)
-                    if waits or (self._own[at] and not own):
-                        return at
+            for at in reversed(self._callers.get(call.tool_call_id, ())):
+                before = [each.tool_invocation for _, each in _calls(self.messages[at])]
+                same = [each for each in before if _same_call(each, call)]
+                waits = any(is_open(each) for each in same) and not is_open(call)
+                if same and (waits or self._own[at] != own):
+                    return at
         return None
 
     def _fill(self, at: int, copy: s.Message) -> tuple[s.MessagePart, ...]:
