@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenuto.messages.turns import AssistantTurn, FilePart, Prompt, ResultPart, SystemTurn, Text, ToolTurn, UserTurn
+from tenuto.models.anthropic import AnthropicFormat
 from tenuto.models.chat import ChatFormat
 from tenuto.models.downloads import Downloads
 from tenuto.models.gemini import GeminiFormat
@@ -58,6 +59,8 @@ TAKES = [
     (ChatFormat("x"), "audio/mpeg", "https://x.org/a.mp3", False),
     (ChatFormat("x"), "text/csv", "https://x.org/a.csv", False),
     (ChatFormat("x"), "video/mp4", "https://x.org/a.mp4", True),
+    (AnthropicFormat("anthropic"), "application/pdf", "https://x.org/a.pdf", True),
+    (AnthropicFormat("anthropic"), "text/csv", "https://x.org/a.csv", False),
     (GeminiFormat("google"), "image/png", "https://x.org/a.png", False),
     (GeminiFormat("google"), "video/mp4", "https://www.youtube.com/watch?v=1", True),
     (GeminiFormat("google"), "image/png", "https://generativelanguage.googleapis.com/v1beta/files/1", True),

@@ -68,10 +68,15 @@ def _source(part: FilePart, kind: str) -> Mapping[str, Any] | None:
         return None
     if kind in _IMAGES or kind == "application/pdf":
         return {"type": "base64", "media_type": kind, "data": data}
-    if kind.startswith("text/") or kind in _TEXTUAL:
+    if is_text(kind):
         text = decoded_text(data)
         return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
     return None
+
+
+def is_text(kind: str) -> bool:
+    """Whether a file of this media type is sent as its text, never as a URL."""
+    return kind.startswith("text/") or kind in _TEXTUAL
 
 
 def file_in_words(part: FilePart) -> Block:

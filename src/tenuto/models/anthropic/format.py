@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tenuto.models.anthropic.blocks import is_text
 from tenuto.models.anthropic.messages import AnthropicMessages
 from tenuto.models.anthropic.options import read_options
 from tenuto.models.anthropic.request import Body
@@ -64,6 +65,10 @@ class AnthropicFormat:
             listed=(_BETA,),
             warnings=tuple(body.warnings),
         )
+
+    def takes_url(self, media_type: str, url: str) -> bool:  # noqa: ARG002 - the port's
+        """Images and PDFs, and what the format has no place for at all; text is sent as text."""
+        return not is_text(media_type.partition(";")[0].strip().lower())
 
     def key_headers(self, key: str) -> Mapping[str, str]:
         """The vendor's own header; a catalogue entry with a `key_header` has another one."""
