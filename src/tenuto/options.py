@@ -20,7 +20,7 @@ from tenuto.core.option_keys import mapping, overlaid, renamed, spellings
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.input import Messages, SystemInput, system_turns
 from tenuto.messages.turns import ProviderOptions
-from tenuto.models.downloads import read_downloads
+from tenuto.models.downloads import DownloadsDict, read_downloads
 from tenuto.models.ports import LanguageModel
 from tenuto.models.settings import read_settings, read_tool_choice, renamed_settings
 from tenuto.runs.result import Result
@@ -120,21 +120,6 @@ class FallbackModel(TypedDict, total=False):
 
 ModelConfig = OneModel | Sequence[OneModel | FallbackModel]
 StopWhen = Callable[[StopContext], bool | Awaitable[bool]]
-
-
-class DownloadsDict(TypedDict, total=False):
-    """How files that messages link to are fetched, where the model's provider cannot.
-
-    `always` fetches them where it could, too. `max_bytes` (20,000,000) and `timeout` (60 seconds) are of one file,
-    `concurrency` (10) of all. `allow_hosts` names hosts (`host` or `host:port`) that may have a private address; any
-    other file is fetched from public addresses only.
-    """
-
-    always: bool
-    max_bytes: int
-    timeout: float
-    concurrency: int
-    allow_hosts: Sequence[str]
 
 
 class SegmentOptions(TypedDict, total=False):

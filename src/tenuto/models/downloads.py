@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,21 @@ class Downloads(Struct, frozen=True, kw_only=True):
     timeout: float = 60.0
     concurrency: int = 10
     allow_hosts: tuple[str, ...] = ()
+
+
+class DownloadsDict(TypedDict, total=False):
+    """How files that messages link to are fetched, where the model's provider cannot.
+
+    `always` fetches them where it could, too. `max_bytes` (20,000,000) and `timeout` (60 seconds) are of one file,
+    `concurrency` (10) of all. `allow_hosts` names hosts (`host` or `host:port`) that may have a private address; any
+    other file is fetched from public addresses only.
+    """
+
+    always: bool
+    max_bytes: int
+    timeout: float
+    concurrency: int
+    allow_hosts: Sequence[str]
 
 
 class RemoteFile(Struct, frozen=True):
