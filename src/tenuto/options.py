@@ -22,7 +22,7 @@ from tenuto.messages.input import Messages, SystemInput, system_turns
 from tenuto.messages.turns import ProviderOptions
 from tenuto.models.downloads import DownloadsDict, read_downloads
 from tenuto.models.ports import LanguageModel
-from tenuto.models.settings import read_settings, read_tool_choice, renamed_settings
+from tenuto.models.settings import TimeoutDict, read_settings, read_tool_choice, renamed_settings
 from tenuto.runs.result import Result
 from tenuto.steps.candidates import check_models
 from tenuto.steps.results import AbortEvent, IterationContext, StepContext, StepResult, StopContext
@@ -56,18 +56,6 @@ class ToolChoiceDict(TypedDict):
 
     type: Literal["tool"]
     tool_name: str
-
-
-class TimeoutDict(TypedDict, total=False):
-    """Time limits in milliseconds; see `docs/models.md`.
-
-    `total_ms` of the whole run; `step_ms` of one model call, its stream and its retries; `first_chunk_ms` until the
-    first content of an answer.
-    """
-
-    total_ms: float
-    step_ms: float
-    first_chunk_ms: float
 
 
 class ModelSettingsDict(TypedDict, total=False):

@@ -226,6 +226,17 @@ def test_what_is_no_ui_message_is_refused_with_its_place(parts, said):
     assert caught.value.id == "AGENT_INVALID_MESSAGES"
 
 
+def test_what_a_transform_hides_is_not_in_it():
+    kept = {"mastra": {"toolPayloadTransform": {"transcript": {"output-available": {"transformed": "***"}}}}}
+    assert s.TRANSFORMS in kept["mastra"]
+    secret = s.ToolInvocation("result", "c", "f", {"card": "4111"}, result="4111")
+    stored = message(s.ToolInvocationPart(secret, provider_metadata=kept))
+    shown = json.dumps(stored.to_ui().to_dict())
+    assert "4111" not in shown
+    assert "***" in shown
+    assert read([stored, json.loads(shown)]) == [stored]
+
+
 def test_a_failed_response_shows_its_error():
     failed = message(s.TextPart("so f"), s.ErrorPart(s.ErrorText("ModelError", "cut off")))
     assert failed.to_ui().parts[1] == {"type": "data-error", "data": {"name": "ModelError", "message": "cut off"}}

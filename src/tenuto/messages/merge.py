@@ -138,7 +138,7 @@ class Conversation:
                     if is_open(part.tool_invocation):
                         self._answer(at, place, part, answer)
                         return True
-                    found = found or part.tool_invocation
+                    found = found or part
         if found is not None:
             self._compare(found, answer)
         return found is not None
@@ -213,7 +213,7 @@ class Conversation:
                     if is_open(before.tool_invocation):
                         self._answer(at, place, before, outcome_of(call))
                     else:
-                        self._compare(before.tool_invocation, outcome_of(call))
+                        self._compare(before, outcome_of(call))
         said = self.messages[at].content.parts
         rest = [part for part in copy.content.parts if part not in said and not _is_call(part, known)]
         return () if all(isinstance(part, s.StepStartPart) for part in rest) else tuple(rest)
@@ -232,9 +232,11 @@ class Conversation:
         waits = call.state in {"call", "partial-call"} and not part.provider_executed
         return waits and self._may_answer(call.tool_name)
 
-    def _compare(self, call: s.ToolInvocation, answer: Answer) -> None:
-        known = outcome_of(call)
-        if (known.state, known.result, known.error_text) != (answer.state, answer.result, answer.error_text):
+    def _compare(self, part: s.ToolInvocationPart, answer: Answer) -> None:
+        """See that an answer is the known one, as it is or as users were shown it."""
+        known = [outcome_of(each.tool_invocation) for each in (part, s.for_transcript(part))]
+        outcomes = [(each.state, each.result, each.error_text) for each in known]
+        if (answer.state, answer.result, answer.error_text) not in outcomes:
             self.refused.append(answer.call_id)
 
 

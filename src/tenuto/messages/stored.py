@@ -204,7 +204,7 @@ class Message(Struct, frozen=True, omit_defaults=True, rename=wire_name):
         return replace(self, content=replace(self.content, parts=parts))
 
     def to_ui(self) -> UIMessage:
-        """The form a user interface shows: a `UIMessage` of the AI SDK; see `tenuto.messages.ui`."""
+        """The form a user interface shows, of what `to_transcript` leaves: a `UIMessage` of the AI SDK."""
         from tenuto.messages.ui import to_ui
 
         return to_ui(self)

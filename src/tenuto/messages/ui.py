@@ -2,7 +2,8 @@
 
 Invariant: a UI message read again (`ui_input`) is the stored message it was made from, but for what this form has no
 place for: thread, resource, a message's `type` and provider metadata, and the role of a signal. What a part of the
-stored form has and the UI form has not is kept in its metadata under `mastra`.
+stored form has and the UI form has not is kept in its metadata under `mastra`. Payloads that a `transform` hides from
+transcripts are not in it.
 
 Source: the AI SDK, `UIMessage` and its parts.
 """
@@ -53,7 +54,7 @@ class UIMessage(Struct, frozen=True, omit_defaults=True, rename=wire_name):
 
 
 def to_ui(message: s.Message) -> UIMessage:
-    """`message` for a user interface; see `Message.to_ui`."""
+    """`message` for a user interface, tools' payloads as in `Message.to_transcript`."""
     metadata = {**(message.content.metadata or {}), "createdAt": iso(message.created_at)}
     parts = [to_ui_part(part) for part in message.content.parts]
     match message.role:
@@ -121,7 +122,7 @@ def to_ui_part(part: s.MessagePart) -> UIPart:
             own = {} if part.details == plain else {"details": [to_builtins(each) for each in part.details]}
             return _known(type="reasoning", text=part.reasoning, providerMetadata=_with_own(part, own))
         case s.ToolInvocationPart():
-            return _tool(part)
+            return _tool(s.for_transcript(part))
         case s.StoredFilePart():
             url = part.url if part.data is None else f"data:{part.mime_type};base64,{part.data}"
             return _known(

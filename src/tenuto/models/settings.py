@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,18 @@ from msgspec.structs import asdict, replace
 
 from tenuto.core.option_keys import mapping, renamed, spellings
 from tenuto.models.ports import ModelSettings, NamedTool, ToolChoice
+
+
+class TimeoutDict(TypedDict, total=False):
+    """Time limits in milliseconds; see `docs/models.md`.
+
+    `total_ms` of the whole run; `step_ms` of one model call, its stream and its retries; `first_chunk_ms` until the
+    first content of an answer.
+    """
+
+    total_ms: float
+    step_ms: float
+    first_chunk_ms: float
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
