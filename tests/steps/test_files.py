@@ -17,10 +17,9 @@ from tests.models.host import PNG, answer, hosting
 class Run:
     """As much of a run as fetching needs."""
 
-    def __init__(self, prompt, **limits):
+    def __init__(self, **limits):
         from tenuto.core.abort import AbortController
 
-        self.prompt = prompt
         self.abort = AbortController()
         self.fetched = {}
         self.options = type("Options", (), {"downloads": Downloads(allow_hosts=("127.0.0.1",), **limits)})
@@ -42,7 +41,7 @@ async def test_each_kind_of_turn_gets_its_files():
         prompt.append(ToolTurn((ResultPart("c", "f", "t"), ResultPart("d", "f", "t", content=(pdf, Text("b"))))))
         prompt.append(UserTurn((Text("no file"),)))
         assert prompt.linked == [0, 1, 2, 3]
-        await fetch_links(Run(prompt), model(ChatFormat("x")))
+        await fetch_links(Run(), prompt, model(ChatFormat("x")))
     content = FilePart("application/pdf", data="JVBERi0=")
     assert prompt.turns[0] == UserTurn((Text("a"), content))
     assert prompt.turns[1] == AssistantTurn((content,))
@@ -74,5 +73,5 @@ def test_what_a_dialect_takes_as_a_url(wire_format, kind, url, takes):
 
 async def test_a_model_of_somebody_elses_decides_itself():
     prompt = Prompt((), [UserTurn((link("http://127.0.0.1:1/a"),))])
-    await fetch_links(Run(prompt), object())
+    await fetch_links(Run(), prompt, object())
     assert prompt.linked == [0]

@@ -17,7 +17,7 @@ from tenuto.messages.turns import AssistantTurn, FilePart, SystemTurn, ToolTurn,
 from tenuto.models.wire_format import TakesUrls
 
 if TYPE_CHECKING:
-    from tenuto.messages.turns import Turn
+    from tenuto.messages.turns import Prompt, Turn
     from tenuto.models.downloads import RemoteFile
     from tenuto.models.ports import LanguageModel
     from tenuto.steps.run import Run
@@ -25,15 +25,12 @@ if TYPE_CHECKING:
 Takes = Callable[[FilePart], bool]
 
 
-async def fetch_links(run: Run, model: LanguageModel) -> None:
-    """Fetch the files that the prompt links to and `model` cannot, and put them there.
+async def fetch_links(run: Run, prompt: Prompt, model: LanguageModel) -> None:
+    """Fetch the files that the step's prompt links to and `model` cannot fetch, and put them there.
 
     Raises:
         ModelError: `DOWNLOAD_ASSETS_FAILED`.
     """
-    prompt = run.prompt
-    if not prompt.linked:
-        return
     takes = _taker(run, model)
     wanted = [file for at in prompt.linked for file in linked_files(prompt.turns[at]) if not takes(file)]
     missing = {str(file.url): file.media_type for file in wanted if file.url not in run.fetched}

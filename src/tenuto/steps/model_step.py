@@ -125,11 +125,12 @@ class _Call:
 
     async def _ask(self) -> None:
         model, deadlines = self._candidate.model, self._deadlines
-        if self._run.prompt.linked:
-            await deadlines.within(fetch_links(self._run, model))
+        request = self._request()
+        if request.prompt.linked:
+            await deadlines.within(fetch_links(self._run, request.prompt, model))
         deadlines.check()
         deadlines.asked()
-        request = self._asking_for_data(self._request())
+        request = self._asking_for_data(request)
         with self._run.trace.model_call(self._run, request) as self._span:
             await self._read(cast("AsyncGenerator[Sequence[Part], None]", model.stream(request)), model)
 
