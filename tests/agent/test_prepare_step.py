@@ -227,3 +227,22 @@ async def test_an_abort_ends_it_at_once(verb):
     controller.abort()
     ran = await task
     assert (ran.result.finish_reason, model_of(one).requests) == ("aborted", [])
+
+
+@both
+@pytest.mark.parametrize("policy", [None, {"targets": ["display"]}], ids=["own", "run's"])
+async def test_a_tool_of_one_step_keeps_its_veil(verb, policy):
+    forms = {"display": {"input": lambda _: "***"}, "transcript": {"input": lambda _: "***", "output": lambda _: "***"}}
+
+    @tool(effects="none", transform=forms)
+    async def card(number: str) -> str:
+        return f"ok {number}"
+
+    one = agent(Call("card", {"number": "4111"}, "c1"), "done")
+    more = {} if policy is None else {"transform": policy}
+    ran = await run(verb, one, prepare_step=first(tools=[card]), **more)
+    (shown,) = ran.of("tool-call")
+    assert shown.payload.args != {"number": "4111"}
+    kept = ran.result.messages[-1].to_transcript().to_dict()
+    assert "4111" not in str(kept)
+    assert ran.result.text == "done"

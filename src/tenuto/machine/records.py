@@ -84,6 +84,7 @@ class StepPrepared(Record, frozen=True, tag="step-prepared"):
         system: Instead of the system turns; None = no change.
         messages: Instead of the history; None = no change.
         degraded: What of it another process does not have.
+        veiled: Tools of the step whose payloads a transcript must not show as they are.
     """
 
     step: int
@@ -91,6 +92,7 @@ class StepPrepared(Record, frozen=True, tag="step-prepared"):
     system: tuple[SystemTurn, ...] | None = None
     messages: tuple[Message, ...] | None = None
     degraded: tuple[str, ...] = ()
+    veiled: tuple[str, ...] = ()
 
 
 class ModelStarted(Record, frozen=True, tag="model-started"):

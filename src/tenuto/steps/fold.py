@@ -59,6 +59,7 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per r
             _prompt(run, record)
         case r.StepPrepared():
             run.changes = record
+            run.veiled = tuple(dict.fromkeys((*run.veiled, *record.veiled)))
         case r.ModelEnded():
             titles = {call.id: call.title for call in record.calls if call.title is not None}
             run.draft = StepDraft(record.said, titles=titles)

@@ -134,6 +134,10 @@ def offer_tools(run: Run, toolbox: Toolbox, wanted: tuple[str, ...] | None) -> N
     offer = toolbox.offer(wanted)
     run.toolbox, run.specs, run.provider_tools = toolbox, offer.specs, offer.provider
     run.attentive = attentive(toolbox)
+    if run.veil is not None:
+        run.veil.use(toolbox)
+    elif toolbox is not run.own_tools and any(tool.transforms for tool in toolbox.values()):
+        run.veil = Veil(None, toolbox)
 
 
 async def _bind_deps(run: Run) -> None:

@@ -144,7 +144,7 @@ async def _ask(run: Run, log: RunLog, step: int) -> None:
         run.listening = False
     changes = _read(given)
     inputs = await _inputs(run, step, changes)
-    record = _record(run, step, changes)
+    record = replace(_record(run, step, changes), veiled=_veiled(inputs))
     log.note(record)
     run.inputs = replace(inputs, prompt=_prompt(run, record))
 
@@ -248,6 +248,11 @@ def _record(run: Run, step: int, changes: Mapping[str, Any]) -> StepPrepared:
         None if messages is None else tuple(messages),
         tuple(f"prepare_step.{name}" for name in degraded),
     )
+
+
+def _veiled(inputs: StepInputs) -> tuple[str, ...]:
+    tools = Toolbox() if inputs.toolbox is None else inputs.toolbox
+    return tuple(name for name, tool in tools.items() if "transcript" in tool.transforms)
 
 
 def _system(given: Any) -> tuple[SystemTurn, ...]:

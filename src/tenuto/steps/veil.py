@@ -53,6 +53,10 @@ class Veil:
         self._inputs: dict[tuple[Target, str], Json] = {}
         self._interrupted: dict[asyncio.Task[Any] | None, asyncio.CancelledError] = {}
 
+    def use(self, toolbox: Mapping[str, RunnableTool]) -> None:
+        """Go by the transforms of these tools from now on; what was begun is covered as it was."""
+        self._tools = toolbox
+
     def veiled(self) -> tuple[str, ...]:
         """The names of the tools whose payloads a transcript must not show as they are."""
         if self._policy is not None and "transcript" in self._policy.targets:
