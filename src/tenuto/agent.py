@@ -18,9 +18,10 @@ from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starti
 from tenuto.core.clock import SystemClock
 from tenuto.core.errors import ConfigurationError, RunError
 from tenuto.core.ids import RandomIds
+from tenuto.legacy import read_defaults
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.models.settings import check_retries
-from tenuto.options import DefaultOptions, ModelConfig, OutputType, ResumeOptions, RunOptions, normalise
+from tenuto.options import DefaultOptions, ModelConfig, OutputType, ResumeOptions, RunOptions
 from tenuto.runs.listing import SuspendedRuns, list_suspended
 from tenuto.runs.result import Result
 from tenuto.runs.segments import Answer
@@ -61,6 +62,8 @@ class AgentFields(TypedDict, total=False):
     model: Required[ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]]]
     request_context_schema: Any
     default_options: DefaultOptions | None
+    default_generate_options_legacy: DefaultOptions | None
+    default_stream_options_legacy: DefaultOptions | None
     require_tool_approval: ApprovalPolicy
     hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None
     transform: TransformPolicy | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None] | None
@@ -104,6 +107,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
             each run; what it builds is closed after the run if it is an async context manager.
         request_context_schema: Request values must fit it (a Pydantic model, dataclass or TypedDict).
         default_options: *Dynamic.* Options merged below those of each call.
+        default_generate_options_legacy: *Dynamic.* Those of `generate_legacy`, which takes no others.
+        default_stream_options_legacy: *Dynamic.* Those of `stream_legacy`, which takes no others.
         require_tool_approval: True, or a function of an `ApprovalRequest`: such calls wait for a decision. The call's
             option and the tool's own only add to it.
         hooks: *Dynamic.* `{"before_tool_call": fn, "after_tool_call": fn}`: called around every tool call; see
@@ -167,6 +172,8 @@ class Agent(SyncTwins[DepsT, OutputT]):
         deps: Any = UNSET,
         request_context_schema: Any = None,
         default_options: DefaultOptions | None = None,
+        default_generate_options_legacy: DefaultOptions | None = None,
+        default_stream_options_legacy: DefaultOptions | None = None,
         require_tool_approval: ApprovalPolicy = False,
         hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None = None,
         transform: TransformPolicy
@@ -205,7 +212,9 @@ class Agent(SyncTwins[DepsT, OutputT]):
             hooks=hooks,
             transform=transform,
         )
-        defaults = default_options if callable(default_options) else normalise(default_options or {})
+        for old in (default_generate_options_legacy, default_stream_options_legacy):
+            read_defaults(old)
+        defaults = read_defaults(default_options)
         base = Setup(definition, defaults, store or default_store, SystemClock(), RandomIds(), AppSlot(own=store))
         fields: dict[str, Any] = {
             "id": named,

@@ -17,6 +17,7 @@ from tenuto.bus.ports import PubSub
 from tenuto.calls import PendingStream, Resumption, Setup, make_host, output_of
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.request_context import RequestContext
+from tenuto.legacy import GENERATE, STREAM
 from tenuto.options import ResumeOptions, build_options, normalise
 from tenuto.runs import live
 from tenuto.runs.listing import ActiveRuns, Recovered, RecoveredRun, list_active
@@ -57,7 +58,8 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
     ) -> None:
         given = {**agent._given, "id": id or agent.id, "name": name or agent.name}  # noqa: SLF001 - our own base
         if max_steps is not None:
-            given["default_options"] = _below(given.get("default_options"), max_steps)
+            for defaults in ("default_options", GENERATE, STREAM):
+                given[defaults] = _below(given.get(defaults), max_steps)
         super().__init__(**cast("Any", given))
         base = self._base
         shared = Setup(base.definition, base.defaults, base.store, base.clock, base.ids, agent.slot, durable=True)

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from typing_extensions import TypeVar, Unpack
+from typing_extensions import TypeVar, Unpack, deprecated
 
+from tenuto.calls import PendingStream
+from tenuto.legacy import GENERATE, MAX_IDLE_MS, STREAM, LegacyVerbs, check_idle
 from tenuto.messages.input import Messages
 from tenuto.options import OutputType, ResumeOptions, RunOptions
 from tenuto.runs.listing import ActiveRuns, Recovered, SuspendedRuns
@@ -29,7 +31,7 @@ OutputT = TypeVar("OutputT", default=str)
 T = TypeVar("T")
 
 
-class SyncTwins(Generic[DepsT, OutputT]):
+class SyncTwins(LegacyVerbs[DepsT, OutputT]):
     """The twins of `Agent`'s methods."""
 
     __slots__ = ()
@@ -197,6 +199,36 @@ class SyncTwins(Generic[DepsT, OutputT]):
                 run_id=run_id, tool_call_id=tool_call_id, reason=reason, deps=deps, **options
             )
         )
+
+    @deprecated(
+        "generate_legacy_sync() is generate_sync() under default_generate_options_legacy; call generate_sync()."
+    )
+    def generate_legacy_sync(
+        self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
+    ) -> Result[Any]:
+        """`generate_legacy` for code without an event loop."""
+        return _waited(lambda: self._drained(self._legacy_call(GENERATE, messages, deps, structured_output, options)))
+
+    @deprecated("stream_legacy_sync() is stream_sync() under default_stream_options_legacy; call stream_sync().")
+    def stream_legacy_sync(
+        self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
+    ) -> SyncRunOutput[Any]:
+        """`stream_legacy` for code without an event loop."""
+        return _output(lambda: PendingStream(self._legacy_call(STREAM, messages, deps, structured_output, options)))
+
+    @deprecated("stream_until_idle_sync() is stream_sync(); call stream_sync().")
+    def stream_until_idle_sync(
+        self,
+        messages: Messages,
+        *,
+        max_idle_ms: float = MAX_IDLE_MS,
+        deps: DepsT = UNSET,
+        structured_output: Any = UNSET,
+        **options: Unpack[RunOptions],
+    ) -> SyncRunOutput[Any]:
+        """`stream_until_idle` for code without an event loop."""
+        check_idle(max_idle_ms)
+        return self.stream_sync(messages, deps=deps, structured_output=structured_output, **options)
 
     def list_suspended_runs_sync(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:
         """`list_suspended_runs` for code without an event loop."""
