@@ -13,6 +13,7 @@ import msgspec
 
 from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError, ModelHTTPError
+from tenuto.models.failure_kinds import FailureKind, kind_of
 
 LIMIT = 600
 _WORD = 200
@@ -143,8 +144,10 @@ def in_band(
     """The error for an error event inside a stream that began with 200; `status` when the format says which."""
     status = status or status_of(error)
     error = without_secrets(error, secrets)
+    kind = kind_of(status, error.code, error.type, error.message)
     return ModelError(
-        f"{provider} failed in the middle of the answer: {bounded(error.message)}",
+        _with_remedy(f"{provider} failed in the middle of the answer: {bounded(error.message)}", kind),
+        id=kind.id if kind else None,
         provider=provider,
         code=error.code,
         type=error.type,
@@ -163,8 +166,10 @@ def from_response(
     wait = retry_after(headers)
     should = headers.get("x-should-retry")
     retryable = is_retryable(status, error) if should is None else should == "true"
+    kind = kind_of(status, error.code, error.type, error.message)
     return ModelHTTPError(
-        f"{provider} answered {status}: {bounded(error.message)}",
+        _with_remedy(f"{provider} answered {status}: {bounded(error.message)}", kind),
+        id=kind.id if kind else None,
         provider=provider,
         code=error.code,
         type=error.type,
@@ -173,6 +178,12 @@ def from_response(
         request_id=redact(request_id(headers) or "", known) or None,
         retry_after=error.retry_after if wait is None else wait,
     )
+
+
+def _with_remedy(fact: str, kind: FailureKind | None) -> str:
+    if kind is None:
+        return fact
+    return f"{fact}{'' if fact.endswith(('.', '!', '?', '…')) else '.'} {kind.remedy}"
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
