@@ -1,4 +1,4 @@
-"""Each row of docs/errors.md about a model call happens here, in every format: class, id, message, retry, next model."""
+"""Each row of docs/errors.md about a model call happens here, in every format: error, message, retry, next model."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tenuto.testing import (
     ScriptedModel,
     chat_chunk,
     gemini_chunk,
-    message_events,
 )
+from tenuto.testing.provider import message_events
 from tests.agent.kit import hasty, run
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"

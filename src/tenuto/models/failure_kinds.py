@@ -64,7 +64,7 @@ KINDS: tuple[FailureKind, ...] = (
         statuses=frozenset({413}),
         words=_any("context_length", "context_window", "exceed_context", "request_too_large"),
         phrases=_any(
-            "context (length|window|size)", "(prompt|input) is too long", "input token count", "maximum number of tokens"
+            "context (length|window|size)", "(prompt|input) is too long", "input token count", "maximum number of token"
         ),
     ),
     FailureKind(
