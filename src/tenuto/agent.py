@@ -18,6 +18,7 @@ from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starti
 from tenuto.core.clock import SystemClock
 from tenuto.core.errors import ConfigurationError, RunError
 from tenuto.core.ids import RandomIds
+from tenuto.introspection import Introspection
 from tenuto.legacy import read_defaults
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.models.settings import check_retries
@@ -52,12 +53,16 @@ default_store: RunStore = InMemoryStore()
 DynamicTools = Tools[DepsT] | Callable[..., Tools[DepsT] | Awaitable[Tools[DepsT]]]
 
 
+Metadata = Mapping[str, Any] | None
+
+
 class AgentFields(TypedDict, total=False):
     """The arguments of `Agent` whose types do not depend on its dependencies."""
 
     id: str | None
     name: str | None
     description: str
+    metadata: Metadata | Callable[..., Metadata | Awaitable[Metadata]]
     instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]]
     model: Required[ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]]]
     request_context_schema: Any
@@ -89,7 +94,7 @@ class NotDurable(RunError, AttributeError):
         super().__init__(message, id="DURABLE_AGENT_NOT_REGISTERED", category="USER")
 
 
-class Agent(SyncTwins[DepsT, OutputT]):
+class Agent(SyncTwins[DepsT, OutputT], Introspection):
     """A model, its instructions and its tools, under a name.
 
     Agents are frozen; `replace(...)` gives a changed copy. Values marked *dynamic* may also be functions of the request
@@ -99,6 +104,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
         id: Unique id; default: `name`.
         name: Display name; default: `id`.
         description: For people, and for supervisors that delegate to this agent.
+        metadata: *Dynamic.* Whatever tells this agent from others in lists; no model sees it.
         instructions: *Dynamic.* Text, a system message, or a list of these.
         model: *Dynamic.* `"provider/model"`, a record (`{"id": "provider/model", "url": ...}`), a `LanguageModel`, or
             a list of these and of fallback entries, asked in order; see `docs/models.md`.
@@ -166,6 +172,7 @@ class Agent(SyncTwins[DepsT, OutputT]):
         id: str | None = None,
         name: str | None = None,
         description: str = "",
+        metadata: Metadata | Callable[..., Metadata | Awaitable[Metadata]] = None,
         instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]] = "",
         model: ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]],
         tools: Any = (),

@@ -216,3 +216,17 @@ async def test_a_waiting_reader_that_is_dropped_is_forgotten():
     assert not stream._waiters
     gate.open()
     await stream.consume_stream()
+
+
+async def test_what_a_suspended_run_waits_for_is_awaitable():
+    @tool(require_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    agent = Agent(id="a", model=ScriptedModel([Call("pay", {"amount": 5})]), tools=[pay])
+    stream = await agent.stream("pay")
+    result = await stream.get_full_output()
+    for name in ("pending", "suspend_payload", "resume_schema", "messages", "degraded", "trace_id", "span_id"):
+        assert await getattr(stream, name) == getattr(result, name)
+    assert [call.tool_name for call in await stream.pending] == ["pay"]

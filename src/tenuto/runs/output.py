@@ -30,8 +30,9 @@ from tenuto.core.chunks import (
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.foreign import contained
 from tenuto.core.payloads import FinishReason, Json, Usage
+from tenuto.messages.stored import Message
 from tenuto.runs.result import Response, Result, failure_of, stream_text
-from tenuto.steps.results import RequestInfo, StepResult
+from tenuto.steps.results import PendingCall, RequestInfo, StepResult
 from tenuto.store.ports import RunStatus
 
 OutputT = TypeVar("OutputT", default=str)
@@ -259,6 +260,41 @@ class RunOutput(Generic[OutputT]):
     def object(self) -> Later[OutputT]:
         """The structured output; raises `OutputInvalid` when there is none."""
         return self._later(lambda result: result.object)
+
+    @property
+    def suspend_payload(self) -> Later[Json]:
+        """What the first pending call asks for; None when the run is not suspended."""
+        return self._later(lambda result: result.suspend_payload)
+
+    @property
+    def resume_schema(self) -> Later[Json]:
+        """JSON text of the schema that an answer to the first pending call must fit; None when there is none."""
+        return self._later(lambda result: result.resume_schema)
+
+    @property
+    def pending(self) -> Later[tuple[PendingCall, ...]]:
+        """The calls that wait for a decision."""
+        return self._later(lambda result: result.pending)
+
+    @property
+    def messages(self) -> Later[tuple[Message, ...]]:
+        """Every message of the run that is not a system message."""
+        return self._later(lambda result: result.messages)
+
+    @property
+    def degraded(self) -> Later[tuple[str, ...]]:
+        """Options of the call that the process which ended the run did not have."""
+        return self._later(lambda result: result.degraded)
+
+    @property
+    def trace_id(self) -> Later[str | None]:
+        """Of the run's trace; None without a tracer."""
+        return self._later(lambda result: result.trace_id)
+
+    @property
+    def span_id(self) -> Later[str | None]:
+        """Of the span around the run's last segment; None without a tracer."""
+        return self._later(lambda result: result.span_id)
 
     @property
     def error(self) -> TenutoError | None:

@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
 
-from tenuto.core.errors import ConfigurationError, TenutoError
+from tenuto.core.errors import ConfigurationError
 from tenuto.core.foreign import contained
 from tenuto.machine.records import Prepared
 from tenuto.messages.input import MessageReader, system_turns
-from tenuto.messages.turns import SystemTurn
 from tenuto.models.resolve import resolve_model
 from tenuto.steps.callbacks import resolve
-from tenuto.steps.candidates import find_candidates, is_static
+from tenuto.steps.definitions import candidates_of, instructions_of, toolbox_of
 from tenuto.steps.incoming import take_results
 from tenuto.steps.inputs import attentive
 from tenuto.steps.run import UNSET
@@ -30,7 +29,6 @@ from tenuto.tools.toolbox import Toolbox, sanitised
 from tenuto.tools.transform import over, read_policy
 
 if TYPE_CHECKING:
-    from tenuto.steps.candidates import Candidate
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
 
@@ -50,7 +48,7 @@ async def prepare(run: Run, log: RunLog) -> None:
 
 async def bind(run: Run) -> None:
     """Resolve model, tools and dependencies: the live objects, built again in each process that drives the run."""
-    run.candidates = await _candidates(run)
+    run.candidates = await candidates_of(run.definition, run.request_context, run.options.model)
     run.model = run.candidates[0].model
     _bind_output(run)
     run.own_tools = await _whole_toolbox(run)
@@ -58,19 +56,6 @@ async def bind(run: Run) -> None:
     run.hooks = await _hooks(run)
     run.veil = await _veil(run)
     await _bind_deps(run)
-
-
-async def _candidates(run: Run) -> tuple[Candidate, ...]:
-    definition, given = run.definition, run.options.model
-    owner = f"Agent {definition.id!r}"
-    if given is not None:
-        return await find_candidates(given, run.request_context, owner)
-    known = definition.resolved.get("model")
-    if known is None:
-        known = await find_candidates(definition.model, run.request_context, owner)
-        if is_static(definition.model):
-            definition.resolved["model"] = known
-    return known
 
 
 def _bind_output(run: Run) -> None:
@@ -82,13 +67,9 @@ def _bind_output(run: Run) -> None:
         run.structuring = run.model if output.model is OWN_MODEL else resolve_model(output.model)
 
 
-def _toolbox(given: Any) -> Toolbox:
-    return given if isinstance(given, Toolbox) else Toolbox(given or ())
-
-
 async def _whole_toolbox(run: Run) -> Toolbox:
     """The agent's tools, then the call's: of one name, a client tool wins over a toolset's, which wins over ours."""
-    box = _toolbox(await _dynamic(run, run.definition.tools))
+    box = await toolbox_of(run.definition, run.request_context)
     groups = await _dynamic(run, run.options.toolsets)
     if groups:
         box = box.with_more(sanitised(_mapping(groups, "toolsets"), "toolsets"))
@@ -160,8 +141,11 @@ async def _prepared(run: Run) -> Prepared:
     reader = MessageReader(run.ids, run.clock, lambda name: _is_clients(run, name))
     context = reader.read(options.context) if options.context else []
     given = await take_results(run, reader.read(run.messages))
+    instructions = options.instructions
+    if instructions is None:
+        instructions = await instructions_of(run.definition, run.request_context)
     return Prepared(
-        (*await _instructions(run), *system_turns(options.system)),
+        (*system_turns(instructions), *system_turns(options.system)),
         tuple(context),
         tuple(given),
         () if run.veil is None else run.veil.veiled(),
@@ -172,16 +156,3 @@ def _is_clients(run: Run, name: str) -> bool:
     """Whether a client may bring results of the tool: it is none that this agent runs itself."""
     tool = run.toolbox.get(name)
     return tool is None or tool.fn is None
-
-
-async def _instructions(run: Run) -> tuple[SystemTurn, ...]:
-    if run.options.instructions is not None:
-        return system_turns(run.options.instructions)
-    given = run.definition.instructions
-    if not callable(given):
-        return system_turns(given)
-    turns = system_turns(await _dynamic(run, given))
-    if not turns:
-        message = f"The instructions function of agent {run.definition.id!r} returned nothing; return text."
-        raise TenutoError(message, id="AGENT_GET_INSTRUCTIONS_FUNCTION_EMPTY_RETURN", domain="AGENT", category="USER")
-    return turns
