@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Required, TypedDict, cast, overload
@@ -26,7 +26,7 @@ from tenuto.options import DefaultOptions, ModelConfig, OutputType, ResumeOption
 from tenuto.runs.listing import SuspendedRuns, list_suspended
 from tenuto.runs.result import Result
 from tenuto.runs.segments import Answer
-from tenuto.steps.candidates import check_models
+from tenuto.steps.candidates import check_model
 from tenuto.steps.run import UNSET, Definition
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunStore
@@ -196,7 +196,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         if not named:
             message = "An agent needs id= or name=."
             raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_ID_REQUIRED", domain="AGENT")
-        _check_model(model, named)
+        check_model(model, named)
         if isinstance(tools, Tool):
             message = f"tools= takes a list or a dict: write tools=[{tools.id}]."
             raise ConfigurationError(message, id="AGENT_TOOLS_INVALID", domain="AGENT")
@@ -497,15 +497,3 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         if result.error is not None:
             raise result.error
         return result
-
-
-def _check_model(model: object, agent_id: str) -> None:
-    if isinstance(model, (list, tuple)):
-        if not model:
-            message = f"Agent {agent_id!r}: the list of models is empty."
-            raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_ARRAY_EMPTY", domain="AGENT")
-        check_models(cast("Sequence[Any]", model), f"Agent {agent_id!r}")
-        return
-    if not model:
-        message = f"Agent {agent_id!r} needs model=, such as 'openai/gpt-5.6-sol' or 'local/smollm2'."
-        raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_REQUIRED", domain="AGENT")
