@@ -11,6 +11,7 @@ import inspect
 import logging
 
 import pytest
+from hypothesis import settings
 
 from tenuto.models.sessions import close_session
 from tenuto.runs.output import RunOutput
@@ -19,6 +20,9 @@ from tests.oracle import assert_valid_chat_body
 from tests.oracle_anthropic import assert_valid_messages_body
 from tests.oracle_gemini import assert_valid_gemini_body
 from tests.oracle_responses import assert_valid_responses_body
+
+settings.register_profile("tenuto", deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("tenuto")
 
 _ORACLES = {
     "/chat/completions": assert_valid_chat_body,

@@ -163,7 +163,7 @@ class Driver:
         assert next_commands(self.state)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), st.integers(1, 3))
 def test_whatever_happens_a_run_ends_with_each_call_answered_once(data, max_steps):
     driver = Driver(data.draw, max_steps)
@@ -177,7 +177,7 @@ def test_whatever_happens_a_run_ends_with_each_call_answered_once(data, max_step
     assert driver.begun == Counter(dict.fromkeys(range(1, len(driver.begun) + 1), 1))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.data(), st.integers(1, 3))
 def test_every_prefix_of_a_journal_has_a_next_command(data, max_steps):
     driver = Driver(data.draw, max_steps)

@@ -33,19 +33,19 @@ def over_the_wire(value):
     return json.loads(json.dumps(value))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(samples.messages())
 def test_there_and_back_is_the_same_message(stored):
     assert read([over_the_wire(stored.to_ui().to_dict())]) == [stored]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(samples.messages())
 def test_the_stored_form_there_and_back(stored):
     assert read([over_the_wire(stored.to_dict())]) == [stored]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(samples.conversations())
 def test_turns_there_and_back(turns):
     assert to_turns(to_messages(turns, CountingIds(), VirtualClock())) == turns

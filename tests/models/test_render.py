@@ -227,7 +227,7 @@ async def test_any_history_is_accepted_by_the_strict_provider():
         model = model_of(fake)
         loop = asyncio.get_running_loop()
 
-        @settings(max_examples=150, deadline=None)
+        @settings(max_examples=150)
         @given(TURNS)
         def check(turns):
             done = run(model, ModelRequest(prompt=Prompt((), turns)))

@@ -177,7 +177,7 @@ def written(schema: dict[str, Any], value: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 @given(data=st.data())
 def test_c08_what_the_schema_allows_is_allowed_by_what_is_sent(seed, data):
     schema = data.draw(SCHEMAS)
