@@ -206,14 +206,14 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return float(given)
         until, now = parsedate_to_datetime(given), parsedate_to_datetime(headers["date"])
         return max(0.0, (until - now).total_seconds())
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
 def _read_body(body: bytes) -> ProviderError:
     try:
         error = read_error(msgspec.json.decode(body))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         error = None
     if error is not None:
         return error

@@ -17,7 +17,7 @@ import msgspec
 from typing_extensions import TypeVar
 
 from tenuto.core.errors import ConfigurationError, Issue
-from tenuto.core.foreign import message_of
+from tenuto.core.foreign import contained, message_of
 from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded, valid_text
 from tenuto.structured.nulls import without_nulls
@@ -92,7 +92,8 @@ class OutputSchema(Generic[T]):
             self._validated(plain)
             return plain
         try:
-            made = self._adapter.validate_python(value)
+            with contained():
+                made = self._adapter.validate_python(value)
         except Exception as error:  # noqa: BLE001 - a strict type takes dates as text from JSON only
             return self._adapter.dump_python(self._retried(value, error), mode="json", by_alias=True)
         return self._adapter.dump_python(made, mode="json", by_alias=True)
@@ -109,7 +110,8 @@ class OutputSchema(Generic[T]):
                 raise Unfit(tuple(Issue(place, reason) for place, reason in found))
             return cast("T", value)
         try:
-            return self._adapter.validate_json(msgspec.json.encode(value))
+            with contained():
+                return self._adapter.validate_json(msgspec.json.encode(value))
         except Exception as error:
             raise Unfit(_issues(error)) from error
 

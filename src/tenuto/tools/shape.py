@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import msgspec
 
 from tenuto.core.errors import ConfigurationError, ToolError
-from tenuto.core.foreign import message_of
+from tenuto.core.foreign import contained, message_of
 from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded, valid_text
 from tenuto.tools.json_schema import issues_of, problem, shown_place
@@ -112,27 +112,37 @@ class Shape:
         """
         if isinstance(self.given, Mapping):
             return _fitting(self._json, _as_json(value))
-        return _as_json(self._adapter.dump_python(self._instance(value), mode="json", by_alias=True))
+        instance = self._instance(value)
+        try:
+            with contained():
+                written = self._adapter.dump_python(instance, mode="json", by_alias=True)
+        except Exception as error:
+            raise _broken(error) from error
+        return _as_json(written)
 
     def _instance(self, value: Any) -> Any:
         from pydantic import ValidationError
 
+        adapter = self._adapter
         try:
-            return self._adapter.validate_python(value)
+            with contained():
+                return adapter.validate_python(value)
         except ValidationError:  # a strict model takes dates as text from JSON only
             return self._validated(_as_json(value))
+        except Exception as error:
+            raise _broken(error) from error
 
     def _validated(self, given: Json) -> Any:
         from pydantic import ValidationError
 
+        adapter = self._adapter
         try:
-            return self._adapter.validate_json(msgspec.json.encode(given))
+            with contained():
+                return adapter.validate_json(msgspec.json.encode(given))
         except ValidationError as error:
             raise _misfit(error) from error
-        except ConfigurationError:
-            raise
         except Exception as error:
-            raise Misfit(bounded(valid_text(f"- {type(error).__name__}: {message_of(error)}"), _MAX_REASON)) from error
+            raise _broken(error) from error
 
     @functools.cached_property
     def _adapter(self) -> TypeAdapter[Any]:
@@ -214,6 +224,11 @@ def fit(schema: Json, given: Any) -> Json:
     """
     value = _as_json(given)
     return value if schema is None else _fitting(schema, value)
+
+
+def _broken(error: Exception) -> Misfit:
+    """What a validator or a serialiser of the user's own raised."""
+    return Misfit(bounded(valid_text(f"- {type(error).__name__}: {message_of(error)}"), _MAX_REASON))
 
 
 def _misfit(error: ValidationError) -> Misfit:

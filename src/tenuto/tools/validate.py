@@ -14,7 +14,7 @@ import msgspec
 
 from tenuto.core.credentials import is_credential
 from tenuto.core.errors import Category, ToolError
-from tenuto.core.foreign import message_of
+from tenuto.core.foreign import contained, message_of
 from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded, valid_text
 from tenuto.tools.outcome import FIND_OUT, Failed, UnknownOutcome
@@ -45,7 +45,8 @@ def bind_arguments(tool: str, schema: InputSchema, args: Json) -> Bound | Failed
     except NotJSON as error:
         return _not_json(tool, args, error)
     try:
-        return _validated(schema, given)
+        with contained():
+            return _validated(schema, given)
     except Exception as error:  # noqa: BLE001 - a validator of the user's own may raise anything; the body has not run
         return _refused(tool, given, issues_in(error), error)
 

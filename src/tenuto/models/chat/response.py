@@ -149,7 +149,7 @@ class ChatResponse:
         """Say which response this is, once its first event with an id, or with anything else, is there."""
         try:
             head = _head(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             head = Head()
         if not head.id and b'"delta"' not in data:
             return

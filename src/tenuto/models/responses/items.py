@@ -92,7 +92,7 @@ def hosted_args(item: Item, hosted: Hosted) -> Any:
 def _parsed(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {"arguments": text}
 
 
