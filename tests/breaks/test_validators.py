@@ -1,8 +1,9 @@
-"""Validators and serialisers of users' types that raise: never an abort of the run, nor its end, nor that of its task."""
+"""Validators and serialisers of users' types that raise: no abort of the run, nor its end, nor that of its task."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
 import pydantic
 import pytest
@@ -18,12 +19,11 @@ class Outcome(BaseException):
 
 
 def strict(error):
-    class Strict(pydantic.BaseModel):
-        a: int
+    def checked(_value):
+        raise error
 
-        @pydantic.field_validator("a")
-        def checked(cls, _value):
-            raise error
+    class Strict(pydantic.BaseModel):
+        a: Annotated[int, pydantic.AfterValidator(checked)]
 
     return Strict
 

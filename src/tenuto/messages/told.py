@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tenuto.core.payloads import Json, wire_name
 from tenuto.messages.bounded import MODEL_TEXT_LIMIT, bounded, model_text, valid_text
+from tenuto.messages.files import NotAFile, read_file
 from tenuto.messages.turns import FilePart, Text, ToldPart
 
 _IMAGE = "image/*"
@@ -96,13 +97,12 @@ def _file(given: Mapping[str, Any], kind: str) -> FilePart:
     source = given.get("data") or given.get("url") or given.get("image")
     if not isinstance(source, str) or not isinstance(media_type, str):
         raise _not_a_part(given)
-    filename = given.get("filename")
-    if source.startswith("data:") and ";base64," in source:
-        head, data = source.split(";base64,", 1)
-        return FilePart(head.removeprefix("data:") or media_type, None, data, filename)
-    if "://" in source[:12] or "url" in kind:
-        return FilePart(media_type, source, None, filename)
-    return FilePart(media_type, None, source, filename)
+    try:
+        file = read_file(source, media_type, given.get("filename"))
+    except NotAFile as error:
+        message = f"a part of type {kind!r} is no file: {error}"
+        raise NotTold(message) from error
+    return FilePart(file.mime_type, file.url, file.data, file.filename)
 
 
 def _either(given: Mapping[str, Any], name: str) -> Any:
