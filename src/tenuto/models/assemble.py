@@ -82,7 +82,7 @@ class Assembler:
         made: Begins the ids of calls that came without a usable one.
     """
 
-    __slots__ = ("_counter", "_id", "_kind", "_made", "_scope", "_slots", "_taken", "_used", "calls", "parts")
+    __slots__ = ("_counter", "_files", "_id", "_kind", "_made", "_scope", "_slots", "_taken", "_used", "calls", "parts")
 
     def __init__(self, scope: str = "0", used: Container[str] = (), *, made: str = "call") -> None:
         self.parts: list[Part] = []
@@ -91,6 +91,7 @@ class Assembler:
         self._used = used
         self._made = made
         self._taken: set[str] = set()
+        self._files: set[int] = set()
         self._counter = 0
         self._kind = ""
         self._id = ""
@@ -149,7 +150,11 @@ class Assembler:
         self.parts.append(SourcePayload(source_id, "document", title, None, mime_type, filename, metadata))
 
     def file(self, payload: FilePayload) -> None:
-        """A file the model made; it stands between the parts around it."""
+        """A file the model made; it stands between the parts around it. The same one again is a repeat."""
+        known = hash((payload.mime_type, payload.data))
+        if known in self._files:
+            return
+        self._files.add(known)
         self._close_open()
         self.parts.append(payload)
 
@@ -299,6 +304,11 @@ class Assembler:
         args, raw = parse_arguments(slot.text())
         self.parts.append(ToolInputEndPayload(slot.id))
         self.parts.append(ToolCallPayload(slot.id, slot.name, args, provider_metadata=slot.metadata, raw_args=raw))
+
+
+def as_text(value: object) -> str | None:
+    """A provider's field that is text by its format, for formats whose blocks are read as they come."""
+    return value if isinstance(value, str) else None
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any] | None, str | None]:

@@ -157,6 +157,16 @@ def in_band(
     )
 
 
+def broken_stream(provider: str, what: str) -> ModelError:
+    """The error for a stream that lost a part of itself or had it twice: what came is not what was said."""
+    return ModelError(
+        f"{provider} broke the order of its stream: {what}. Parts of it were lost or came twice.",
+        id="MODEL_STREAM_INVALID",
+        provider=provider,
+        retryable=True,
+    )
+
+
 def from_response(
     provider: str, status: int, headers: Mapping[str, str], body: bytes, secrets: Iterable[str] = ()
 ) -> ModelHTTPError:

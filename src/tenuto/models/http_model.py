@@ -23,6 +23,10 @@ from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest,
 from tenuto.models.wire_format import Answering, Reader, TakesUrls, WireFormat, WireRequest
 
 USER_AGENT = "tenuto"
+_UNREADABLE = (
+    msgspec.DecodeError, AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError,
+)  # fmt: skip
+"""What a reader raises over an event that is JSON, and nothing like what the format says."""
 _MAX_ERROR_BODY = 64 * 1024
 
 
@@ -144,6 +148,10 @@ class HttpModel:
             if said := wire.assembler.take():
                 yield said  # it stood before the failure in the same read
             raise
+        except _UNREADABLE as error:
+            if said := wire.assembler.take():
+                yield said
+            raise self._unreadable(error) from error
         finally:
             http.close(ended=reader.finished)
 
@@ -164,6 +172,14 @@ class HttpModel:
             f"({shown_url(self._endpoint.url)}, it often ends in /v1)? It said: {shown}",
             id="MODEL_RESPONSE_INVALID",
             provider=self._provider,
+        )
+
+    def _unreadable(self, error: Exception) -> ModelError:
+        return ModelError(
+            f"{self._provider} sent an event that cannot be read ({type(error).__name__}: {bounded(str(error), 200)}).",
+            id="MODEL_EVENT_INVALID",
+            provider=self._provider,
+            retryable=True,
         )
 
     def _prepare(self, request: ModelRequest) -> _Call:

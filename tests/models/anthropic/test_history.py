@@ -176,7 +176,7 @@ async def test_a_call_that_is_never_answered_is_given_up():
 
 
 async def test_a_result_whose_call_was_cut_away_is_not_sent():
-    with FakeProvider([played([CALLED, USED]), played([ANSWERED, HM], "end_turn"), played(THREE)]) as fake:
+    with FakeProvider([played([CALLED, USED]), played([ANSWERED, HM], "end_turn"), played(THREE, "end_turn")]) as fake:
         talk = Talk(fake)
         await talk.step()
         await talk.step()

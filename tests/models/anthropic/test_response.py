@@ -116,7 +116,6 @@ def anthropic_body(reply):
         ("end_turn", True, "tool-calls"),
         ("stop_sequence", False, "stop"),
         ("tool_use", True, "tool-calls"),
-        ("tool_use", False, "stop"),
         ("max_tokens", True, "length"),
         ("model_context_window_exceeded", False, "length"),
         ("refusal", False, "content-filter"),
@@ -375,3 +374,39 @@ async def test_many_small_pieces():
     text = json.dumps(list(range(500)))
     (call,) = calls_of(await parts_of(Reply(calls=[Call("f", {"a": text})], chunk_size=1)))
     assert call.args == {"a": text}
+
+
+async def broken(*made):
+    return (await error_of(Raw(made))).id
+
+
+async def test_a_block_whose_beginning_was_lost_is_an_error():
+    found = events({"type": "redacted_thinking", "data": "a"}, {"type": "text", "text": "hi"})
+    lost = [event for event in found if event.get("content_block", {}).get("type") != "redacted_thinking"]
+    assert len(lost) == len(found) - 1
+    assert await broken(*lost) == "MODEL_STREAM_INVALID"
+
+
+async def test_a_message_whose_beginning_was_lost_is_an_error():
+    assert await broken(*(event for event in events() if event["type"] != "message_start")) == "MODEL_STREAM_INVALID"
+
+
+async def test_a_stop_for_a_call_without_a_call_is_an_error():
+    assert await broken(*events({"type": "text", "text": "I pay."}, stop="tool_use")) == "MODEL_STREAM_INVALID"
+
+
+async def test_a_citation_that_comes_twice_is_one():
+    cited = {"type": "page_location", "cited_text": "x", "document_title": "D"}
+    first, last = events({"type": "text", "text": "hi", "citations": [cited]}), []
+    for event in first:
+        last += [event, event] if "citation" in event.get("delta", {}) else [event]
+    parts = await parts_of(Raw(last))
+    assert sum(isinstance(part, SourcePayload) for part in parts) == 1
+
+
+@pytest.mark.parametrize("odd", [7, True, [None], {"x": None}])
+async def test_fields_that_are_no_text(odd):
+    blocks = [start(0, type="text", text=odd), stop(0), start(1, type="tool_use", id=odd, name="f", input={}), stop(1)]
+    found = events(stop="tool_use")
+    (call,) = calls_of(parts := await parts_of(Raw([*found[:2], *blocks, found[-1]])))
+    assert (text_of(parts), call.tool_call_id, call.tool_name) == ("", "call_1_1", "f")

@@ -410,3 +410,37 @@ async def test_reasoning_counted_beside_the_completion_is_output_too():
     for usage in (beside, within):
         parts = await parts_of(delta("stop", content="x"), {"choices": [], "usage": usage})
         assert finish_of(parts).usage == Usage(10, 35, 45, 30, raw=usage)
+
+
+async def test_a_finish_for_calls_without_a_call_is_an_error():
+    error = await error_of(Raw(events=[delta(content="I pay."), delta("tool_calls")]))
+    assert (error.id, error.retryable) == ("MODEL_STREAM_INVALID", True)
+
+
+async def test_an_event_of_whole_calls_that_comes_twice_is_one():
+    event = tool_delta(piece('{"a":1}', "f"), piece('{"a":2}', "f"))
+    parts = await parts_of(event, event, delta("tool_calls"))
+    assert [call.args for call in calls_of(parts)] == [{"a": 1}, {"a": 2}]
+
+
+async def test_pieces_that_look_the_same_are_both_kept():
+    again = tool_delta(piece("1", "f", index=0, id="c"))
+    parts = await parts_of(
+        tool_delta(piece('{"a":', "f", index=0, id="c")),
+        again,
+        again,
+        tool_delta(piece("}", index=0)),
+        delta("tool_calls"),
+    )
+    assert calls_of(parts)[0].args == {"a": 11}
+
+
+async def test_a_picture_that_comes_twice_is_one():
+    event = delta(images=[{"image_url": {"url": "data:image/png;base64,AAAA"}}])
+    parts = await parts_of(event, event, STOP)
+    assert sum(isinstance(part, FilePayload) for part in parts) == 1
+
+
+async def test_text_that_is_no_text_in_a_part_that_nobody_reads():
+    error = await error_of(Raw(events=[b'{"zzz":"\xff"}', STOP]))
+    assert error.id == "MODEL_EVENT_INVALID"

@@ -159,6 +159,7 @@ async def test_arguments_in_pieces():
         piece("nonsense", stringValue="x"),
         streamed(),
         streamed(name="g", willContinue=True),
+        streamed(),
         STOP,
     )
     first, second = calls_of(parts)
@@ -249,7 +250,7 @@ async def test_unknown_events_are_skipped(event):
 
 async def test_an_unknown_part_is_kept_whole():
     part = {"futurePart": {"x": [1]}, "thoughtSignature": SEAL}
-    parts = await parts_of(gemini_chunk({"text": "a"}, part, {}, {"functionCall": {}}), STOP)
+    parts = await parts_of(gemini_chunk({"text": "a"}, part, {}), STOP)
     (kept,) = of(CustomPayload, parts)
     assert (kept.kind, kept.provider_metadata) == ("google.part", {"google": {"part": part}})
 
@@ -346,3 +347,50 @@ async def test_a29_text_after_a_call():
         "TextStart", "TextDelta", "TextEnd", "ToolInputStart", "ToolInputDelta", "ToolInputEnd", "ToolCall",
         "TextStart", "TextDelta", "TextEnd",
     ]  # fmt: skip
+
+
+async def failed(*events):
+    with pytest.raises(ModelError) as caught:
+        await parts_of(*events)
+    return caught.value.id
+
+
+async def test_a_call_with_an_id_that_comes_twice_is_made_once():
+    call = gemini_chunk({"functionCall": {"name": "pay", "args": {"a": 1}, "id": "x"}})
+    parts = await parts_of(
+        call, call, gemini_chunk({"functionCall": {"name": "pay", "args": {"a": 2}, "id": "x"}}), STOP
+    )
+    assert [each.args for each in calls_of(parts)] == [{"a": 1}, {"a": 2}]
+
+
+async def test_the_providers_own_calls_that_come_twice_are_one():
+    ran = [
+        gemini_chunk({"executableCode": {"code": "1", "language": "PYTHON", "id": "c"}}),
+        gemini_chunk({"codeExecutionResult": {"outcome": "OUTCOME_OK", "id": "c"}}),
+        gemini_chunk({"toolCall": {"toolType": "T", "id": "t"}}),
+        gemini_chunk({"toolResponse": {"toolType": "T", "id": "t", "response": {}}}),
+    ]
+    parts = await parts_of(*(event for each in ran for event in (each, each)), STOP)
+    assert [kind for kind in kinds(parts) if kind.startswith(("Tool", "Custom"))] == ["ToolCall", "ToolResult"] * 2
+
+
+GOES_ON = streamed(partialArgs=[{"jsonPath": "$.a", "stringValue": "x", "willContinue": True}], willContinue=True)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([streamed(name="f", willContinue=True)], id="no end"),
+        pytest.param([streamed(name="f", willContinue=True), streamed(name="g", args={})], id="another begins"),
+        pytest.param([GOES_ON, streamed()], id="no beginning"),
+        pytest.param([streamed()], id="an end alone"),
+        pytest.param([streamed(name="f", willContinue=True), GOES_ON, streamed()], id="half a text"),
+    ],
+)
+async def test_arguments_in_pieces_that_are_not_whole_are_an_error(events):
+    assert await failed(*events, STOP) == "MODEL_STREAM_INVALID"
+
+
+@pytest.mark.parametrize("feedback", [[None], {"blockReason": 7}])
+async def test_feedback_of_the_wrong_kind_is_a_typed_error(feedback):
+    assert await failed({"promptFeedback": feedback}, STOP) == "MODEL_EVENT_INVALID"

@@ -501,3 +501,69 @@ async def test_secrets_stay_out_of_errors():
     with FakeProvider([reply]) as fake, pytest.raises(ModelError) as caught:
         await run(answers(fake, api_key="sk-canary"), request(settings=ModelSettings(temperature=1)))
     assert "sk-canary" not in str(caught.value)
+
+
+def numbered(*events, numbers=None):
+    return [event | {"sequence_number": at} for at, event in zip(numbers or range(99), events, strict=False)]
+
+
+SAID = (CREATED, added(0, type="message", id="m"), said("ha"), said("ha"), ended())
+
+
+async def test_a_number_that_is_missing_is_a_lost_event():
+    events = numbered(*SAID)
+    error = await error_of(Raw(events=[*events[:2], *events[3:]]))
+    assert (error.id, error.retryable) == ("MODEL_STREAM_INVALID", True)
+
+
+async def test_an_event_that_comes_twice_is_one():
+    events = numbered(*SAID)
+    assert text_of(await parts_of(*events[:3], *events[2:])) == "haha"
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [[0] * 5, [-1] * 5, [0, 1, 0, 1, 2], [7, 8, 9, 10, 11], [0, 1, 2, 0, 0], [None] * 5, ["a"] * 5, [1, 2, None, 3, 9]],
+)
+async def test_numbers_that_do_not_count_are_not_believed(numbers):
+    assert text_of(await parts_of(*numbered(*SAID, numbers=numbers))) == "haha"
+
+
+async def test_a_gap_is_no_loss_when_all_is_said_again():
+    """Gateways that edit a stream drop or join deltas and leave the numbers as they were."""
+    whole = message("haha")
+    events = [CREATED, added(0, type="message", id="m"), said("haha"), done(0, **whole), ended(output=[whole])]
+    parts = await parts_of(*numbered(*events, numbers=[0, 1, 9, 12, 13]))
+    assert text_of(parts) == "haha"
+
+
+async def test_text_that_is_missing_before_other_text_is_an_error():
+    item = {"type": "reasoning", "id": "r", "summary": [{"text": "one"}, {"text": "two"}]}
+    summary = {"type": "response.reasoning_summary_text.delta", "output_index": 0}
+    events = [{**summary, "summary_index": 0, "delta": "on"}, {**summary, "summary_index": 1, "delta": "two"}]
+    error = await error_of(Raw(events=[CREATED, *events, done(0, **item), ended()]))
+    assert error.id == "MODEL_STREAM_INVALID"
+
+
+async def test_arguments_without_their_call_are_an_error():
+    error = await error_of(Raw(events=[CREATED, arguments('{"a":1}'), ended()]))
+    assert error.id == "MODEL_STREAM_INVALID"
+
+
+async def test_a_seal_that_comes_after_what_follows_it_is_an_error():
+    thought = {"type": "reasoning", "id": "r", "summary": [{"text": "hm"}], "encrypted_content": "sealed"}
+    summary = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": 0, "delta": "hm"}
+    text = message("hi")
+    error = await error_of(Raw(events=[CREATED, summary, done(1, **text), ended(output=[thought, text])]))
+    assert error.id == "MODEL_STREAM_INVALID"
+
+
+@pytest.mark.parametrize("odd", [7, True, 1.5, [None], {"x": None}])
+async def test_a_call_whose_labels_are_no_text(odd):
+    (call,) = calls_of(await parts_of(CREATED, done(0, **function() | {"call_id": odd, "name": odd}), ended()))
+    assert (call.tool_call_id, call.tool_name) == ("call_1_1", "unknown_tool")
+
+
+@pytest.mark.parametrize("item", [{"type": [None]}, {"type": "message", "content": [{"type": []}]}])
+async def test_an_item_of_no_kind_at_all_is_a_typed_error(item):
+    assert (await error_of(Raw(events=[CREATED, done(0, **item), ended()]))).id == "MODEL_EVENT_INVALID"

@@ -15,7 +15,7 @@ import msgspec
 
 from tenuto.models.anthropic.sources import Sources
 from tenuto.models.anthropic.wire import Delta
-from tenuto.models.assemble import Assembler, ToolDelta, parse_arguments
+from tenuto.models.assemble import Assembler, ToolDelta, as_text, parse_arguments
 
 _RESULT = "_tool_result"
 _encode = msgspec.json.Encoder().encode
@@ -37,12 +37,13 @@ class OpenBlock:
 class Content:
     """Puts the blocks of one answer together; `text_index` is the index of the text block that is open, or -1."""
 
-    __slots__ = ("_assembler", "_calls", "_open", "_provider", "_sources", "text_index")
+    __slots__ = ("_assembler", "_begun", "_calls", "_open", "_provider", "_sources", "text_index")
 
     def __init__(self, provider: str, assembler: Assembler) -> None:
         self._provider = provider
         self._assembler = assembler
         self._sources = Sources(provider, assembler)
+        self._begun: set[int] = set()
         self._open: dict[int, OpenBlock] = {}
         self._calls: dict[str, tuple[str, str]] = {}
         """By the provider's id of a call of its own tool: our id, and the tool's name."""
@@ -54,6 +55,7 @@ class Content:
             return
         for left in tuple(self._open):  # its end was not told
             self.end(left)
+        self._begun.add(index)
         kind = str(block.get("type") or "")
         opened = OpenBlock(index, _treated_as(kind, block), block)
         self._open[index] = opened
@@ -61,14 +63,14 @@ class Content:
             case "text":
                 self._assembler.block("text")
                 self.text_index = index
-                self._assembler_text(block.get("text"))
+                self._assembler_text(as_text(block.get("text")))
                 for citation in block.get("citations") or ():
                     self._cite(opened, citation)
             case "thinking":
                 self._assembler.block("reasoning")
-                if text := block.get("thinking"):
+                if text := as_text(block.get("thinking")):
                     self._assembler.reasoning(text)
-                if signature := block.get("signature"):
+                if signature := as_text(block.get("signature")):
                     self._assembler.signature(signature)
                     opened.block = {**block, "signed": True}
             case "tool_use":
@@ -99,6 +101,10 @@ class Content:
                 if opened.kind == "other":
                     _grow(opened.block, data)
         return True
+
+    def has_begun(self, index: int) -> bool:
+        """Whether a block with this index began, be it over or not."""
+        return index in self._begun
 
     def end(self, index: int) -> None:
         """A block is complete; nothing when none is open."""
@@ -137,7 +143,7 @@ class Content:
         return {self._provider: fields}
 
     def _cite(self, opened: OpenBlock, citation: Any) -> None:
-        if isinstance(citation, dict):
+        if isinstance(citation, dict) and opened.citations[-1:] != [citation]:
             opened.citations.append(citation)
             self._sources.cited(cast("dict[str, Any]", citation))
 
@@ -145,8 +151,8 @@ class Content:
         beside = _beside(opened.block, "type", "id", "name", "input")
         delta = ToolDelta(
             opened.index,
-            opened.block.get("id"),
-            opened.block.get("name"),
+            as_text(opened.block.get("id")),
+            as_text(opened.block.get("name")),
             None,
             self._tagged(**beside) if beside else None,
         )

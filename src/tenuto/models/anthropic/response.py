@@ -19,7 +19,7 @@ from tenuto.core.payloads import ResponseMetadataPayload, Usage
 from tenuto.models.anthropic.content import Content
 from tenuto.models.anthropic.request import CONTAINER
 from tenuto.models.anthropic.wire import Event, Message, Whole, WireUsage
-from tenuto.models.http_errors import ProviderError, bounded, in_band, read_error
+from tenuto.models.http_errors import ProviderError, bounded, broken_stream, in_band, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
 from tenuto.models.wire_format import Answering
 
@@ -136,6 +136,8 @@ class AnthropicResponse:
                     raise self._broken("a block before message_start")
                 self._content.begin(event.index, event.content_block)
             case "content_block_stop" if event.index is not None:
+                if not self._content.has_begun(event.index):
+                    raise self._broken(f"the end of block {event.index}, which never began")
                 self._content.end(event.index)
             case "message_start" if event.message is not None:
                 self._name(event.message, data)
@@ -190,7 +192,8 @@ class AnthropicResponse:
     def _finish(self) -> None:
         if self._reason is None:
             raise self._broken("message_stop without a stop reason")
-        self.finished = True
+        if not self._named:
+            raise self._broken("message_stop without message_start")
         self._content.close()
         if (container := self._final.get("container")) is not None:
             self._assembler.custom(f"{self._provider}.{CONTAINER}", {self._provider: container})
@@ -199,7 +202,8 @@ class AnthropicResponse:
         if self._assembler.calls and reason == "stop":
             reason = "tool-calls"
         elif not self._assembler.calls and reason == "tool-calls":
-            reason = "stop"
+            raise self._broken(f"it ends with {self._reason} and holds no tool call")
+        self.finished = True
         metadata = {self._provider: self._final} if self._final else None
         self._assembler.parts.append(Finish(reason, usage_of(self._usage), self._reason, metadata))
 
@@ -209,12 +213,7 @@ class AnthropicResponse:
         return in_band(self._provider, error, self._secrets, status=_STATUS.get(error.type or ""))
 
     def _broken(self, what: str) -> ModelError:
-        return ModelError(
-            f"{self._provider} broke the order of its stream: {what}.",
-            id="MODEL_EVENT_INVALID",
-            provider=self._provider,
-            retryable=True,
-        )
+        return broken_stream(self._provider, what)
 
     def _unreadable(self, data: bytes, error: Exception) -> ModelError:
         try:

@@ -16,9 +16,9 @@ import msgspec
 from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
 from tenuto.core.payloads import FilePayload, ResponseMetadataPayload, Usage
-from tenuto.models.assemble import ToolDelta
+from tenuto.models.assemble import ToolDelta, parse_arguments
 from tenuto.models.chat.wire import NO_DELTA, CallDelta, ChatChunk, Choice, Delta, Head, WireUsage
-from tenuto.models.http_errors import bounded, in_band, read_error
+from tenuto.models.http_errors import bounded, broken_stream, in_band, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
 from tenuto.models.wire_format import Answering
 
@@ -47,8 +47,8 @@ class ChatResponse:
     """Decodes one answer; see `wire_format.Reader`."""
 
     __slots__ = (
-        "_assembler", "_headers", "_logprobs", "_named", "_provider", "_reason", "_refusal", "_secrets", "_urls",
-        "_usage", "finished",
+        "_assembler", "_called", "_headers", "_logprobs", "_named", "_provider", "_reason", "_refusal", "_secrets",
+        "_urls", "_usage", "finished",
     )  # fmt: skip
 
     def __init__(self, answering: Answering) -> None:
@@ -57,6 +57,7 @@ class ChatResponse:
         self._headers = answering.headers
         self._assembler = answering.assembler
         self._secrets = answering.secrets
+        self._called = b""
         self._named = False
         self._reason: str | None = None
         self._usage: Any = None
@@ -105,8 +106,10 @@ class ChatResponse:
                 provider=self._provider,
                 retryable=True,
             )
-        self.finished = True
         self._assembler.end()
+        if not self._assembler.calls and _REASONS.get(self._reason) == "tool-calls":
+            raise broken_stream(self._provider, f"it ends with {self._reason} and holds no tool call")
+        self.finished = True
         self._assembler.parts.append(self._finish(self._reason))
         return self._assembler.take()
 
@@ -118,8 +121,6 @@ class ChatResponse:
         known = _REASONS.get(reason, "other")
         if self._assembler.calls and known == "stop":
             known = "tool-calls"
-        elif not self._assembler.calls and known == "tool-calls":
-            known = "stop"
         return Finish(known, usage_of(self._usage), reason, self._metadata())
 
     def _metadata(self) -> Mapping[str, Any] | None:
@@ -140,7 +141,7 @@ class ChatResponse:
         elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
             self._usage = chunk.x_groq.usage
         for choice in chunk.choices or ():
-            if not choice.index:
+            if not choice.index and not self._is_repeat(choice, data):
                 self._choice(choice)
         for citation in chunk.citations or ():
             self._cite(citation)
@@ -158,6 +159,14 @@ class ChatResponse:
         known = self._secrets
         headers = {name: redact(value, known) for name, value in self._headers.items() if name != "set-cookie"}
         self._assembler.parts.append(ResponseMetadataPayload(head.id or None, created, head.model or None, headers))
+
+    def _is_repeat(self, choice: Choice, data: bytes) -> bool:
+        """Whether an event of whole calls came before, byte for byte: nobody else tells calls without ids apart."""
+        calls = choice.delta.tool_calls if choice.delta is not None else None
+        if not calls:
+            return False
+        before, self._called = self._called, data
+        return before == data and all(_is_whole(call) for call in calls)
 
     def _check_error(self, data: bytes) -> None:
         if (error := read_error(_any(data))) is not None:
@@ -269,6 +278,11 @@ def _is_plain(choice: Choice, delta: Delta, chunk: ChatChunk) -> bool:
         and chunk.error is None
         and chunk.citations is None
     )
+
+
+def _is_whole(call: CallDelta) -> bool:
+    arguments = call.function.arguments if call.function is not None else None
+    return isinstance(arguments, dict) or parse_arguments(arguments or "-")[0] is not None
 
 
 def usage_of(raw: Any) -> Usage:

@@ -36,6 +36,11 @@ class PartialCall:
             if isinstance(piece, Mapping):
                 self._take(cast("Mapping[str, Any]", piece))
 
+    @property
+    def complete(self) -> bool:
+        """Whether no text is waiting for more of it."""
+        return self._going_on is None
+
     def whole(self) -> ToolDelta:
         """The call with all that came."""
         return msgspec.structs.replace(self._delta, arguments=msgspec.json.encode(self._args).decode())

@@ -73,7 +73,7 @@ class GeminiResponse:
         self._headers = answering.headers
         self._assembler = answering.assembler
         self._secrets = answering.secrets
-        self._parts = AnswerParts(answering.assembler)
+        self._parts = AnswerParts(answering.provider, answering.assembler)
         self._sources = Sources()
         self._named = False
         self._reason: str | None = None
@@ -123,8 +123,8 @@ class GeminiResponse:
                 provider=self._provider,
                 retryable=True,
             )
-        self.finished = True
         self._parts.end()
+        self.finished = True
         reason = "content-filter" if self._blocked else self._normalised(raw_reason)
         self._assembler.parts.append(Finish(reason, usage_of(self._usage), raw_reason, self._metadata()))
         return self._assembler.take()

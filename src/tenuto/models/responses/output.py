@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from tenuto.core.errors import ModelError
-from tenuto.models.assemble import ToolDelta
+from tenuto.models.assemble import ToolDelta, as_text
 from tenuto.models.responses.tool_items import ToolItems
 from tenuto.models.responses.wire import Event
 from tenuto.models.wire_format import Answering
@@ -37,8 +37,8 @@ class OutputItems:
     """
 
     __slots__ = (
-        "_answering", "_assembler", "_at", "_cited", "_done", "_items", "_pieces", "_said", "_settled", "_tools",
-        "logprobs", "refusal",
+        "_announced", "_answering", "_assembler", "_at", "_cited", "_done", "_items", "_last", "_loose", "_pieces",
+        "_said", "_settled", "_tools", "_unplaced", "logprobs", "refusal",
     )  # fmt: skip
 
     def __init__(self, answering: Answering) -> None:
@@ -46,10 +46,14 @@ class OutputItems:
         self._assembler = answering.assembler
         self._tools = ToolItems(answering)
         self._items: dict[int, Item] = {}
+        self._announced: set[int] = set()
         self._done: set[int] = set()
+        self._unplaced: set[int] = set()  # has arguments, and no call yet
         self._said: dict[Key, list[str]] = {}
         self._settled: set[Key] = set()
         self._at: Key = _NOWHERE
+        self._last: Key = _NOWHERE
+        self._loose = False  # has citations whose text was closed before they came
         self._pieces: list[str] = []
         self._cited: set[tuple[Any, ...]] = set()
         self.refusal: list[str] = []
@@ -89,6 +93,7 @@ class OutputItems:
             case "response.function_call_arguments.delta":
                 self._argue(index, event.delta)
             case "response.output_item.added":
+                self._announced.add(index)
                 self._begin(index, _record(event.item))
             case "response.output_text.annotation.added":
                 self._cite(event.annotation)
@@ -105,18 +110,29 @@ class OutputItems:
         Raises:
             ModelError: One was lost that stands before others.
         """
-        if len(output) <= len(self._done):
-            return
         last = max(self._done, default=-1)
         for index, raw in enumerate(output):
             if index not in self._done:
-                if index < last and not self._has_place(index):
+                item = _record(_decode(raw))
+                if index < last and not self._has_place(index, item):
                     raise self._lost()
-                self._end(index, _record(_decode(raw)))
+                self._end(index, item)
+        if self._unplaced - self._done:
+            raise self._lost()
 
-    def _has_place(self, index: int) -> bool:
-        """Whether text of an item stands among the parts already; a call stands where it ends."""
-        return any(key[0] == index and key[1] != "arguments" for key in self._said)
+    def confirmed(self, count: int) -> bool:
+        """Whether beginning and end of each of the `count` items came: then all of it was said twice, and is there."""
+        return (
+            count > 0
+            and not self._loose
+            and all(index in self._announced and index in self._done for index in range(count))
+        )
+
+    def _has_place(self, index: int, item: Item) -> bool:
+        """Whether an item stands among the parts already: its text does; a call or a seal stands where it ends."""
+        return not item.get("encrypted_content") and any(
+            key[0] == index and key[1] != "arguments" for key in self._said
+        )
 
     def _begin(self, index: int, item: Item) -> None:
         if index in self._items:
@@ -124,7 +140,10 @@ class OutputItems:
         self._items[index] = item
         if item.get("type") == "function_call":
             self._at = _NOWHERE
-            delta = ToolDelta(index, item.get("call_id"), item.get("name"), None, self._meta(index, **_extra(item)))
+            self._last = (index, "arguments", 0)
+            delta = ToolDelta(
+                index, as_text(item.get("call_id")), as_text(item.get("name")), None, self._meta(index, **_extra(item))
+            )
             self._assembler.tools([delta])
 
     def _end(self, index: int, item: Item) -> None:
@@ -157,6 +176,7 @@ class OutputItems:
             self._assembler.tools([ToolDelta(key[0], arguments=delta)])
             return
         thought = key[1] in {"summary", "reasoning_text"}
+        self._last = key
         if self._at != key:
             self._assembler.block("reasoning" if thought else "text", self._part_meta(key))
             self._at, self._pieces = key, pieces
@@ -166,7 +186,9 @@ class OutputItems:
         (self._assembler.reasoning if thought else self._assembler.text)(delta)
 
     def _argue(self, index: int, delta: Any) -> None:
-        if self._items.get(index, {}).get("type") == "function_call" and index not in self._done:
+        if index not in self._items:
+            self._unplaced.add(index)
+        elif self._items[index].get("type") == "function_call" and index not in self._done:
             self._write((index, "arguments", 0), delta)
 
     def _complete(self, key: Key, whole: Any) -> None:
@@ -180,7 +202,15 @@ class OutputItems:
             return
         if not whole.startswith(said):
             raise self._lost()
+        if key[1] != "arguments" and self._is_past(key):
+            raise self._lost()
         self._write(key, whole[len(said) :])
+
+    def _is_past(self, key: Key) -> bool:
+        """Whether something that comes after the text at `key` is there already, so that no more of it can be added."""
+        last = self._last
+        later = key[0] < last[0] or (key[:2] == last[:2] and key[2] < last[2])
+        return later or (key != last and key in self._said)
 
     def _lost(self) -> ModelError:
         return ModelError(
@@ -208,6 +238,8 @@ class OutputItems:
             self._cite(annotation)
         if self._at == key:
             self._close(self._part_meta(key, annotations=annotations))
+        elif annotations:
+            self._loose = True
 
     def _reasoned(self, index: int, item: Item) -> None:
         """Reasoning is whole: its last part carries what the provider wants back."""

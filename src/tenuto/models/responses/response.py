@@ -16,9 +16,10 @@ import msgspec
 from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
 from tenuto.core.payloads import ResponseMetadataPayload, Usage
-from tenuto.models.http_errors import ProviderError, bounded, in_band, read_error
+from tenuto.models.http_errors import ProviderError, bounded, broken_stream, in_band, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
 from tenuto.models.responses.output import OutputItems
+from tenuto.models.responses.sequence import EventOrder
 from tenuto.models.responses.wire import Event, ResponseObject, WireUsage
 from tenuto.models.wire_format import Answering
 
@@ -39,13 +40,14 @@ _any = msgspec.json.Decoder().decode
 class ResponsesReader:
     """Decodes one answer; see `wire_format.Reader`."""
 
-    __slots__ = ("_answering", "_items", "_named", "finished")
+    __slots__ = ("_answering", "_items", "_named", "_order", "finished")
 
     def __init__(self, answering: Answering) -> None:
         self.finished: bool = False
         self._answering = answering
         self._items = OutputItems(answering)
         self._named = False
+        self._order = EventOrder()
 
     def feed(self, events: list[bytes]) -> list[Part]:
         """The parts that these events make; after the response's own end the last one is `Finish`.
@@ -54,6 +56,7 @@ class ResponsesReader:
             ModelError: An error event, or one that cannot be read.
         """
         items = self._items
+        order = self._order
         for data in events:
             try:
                 event = _event(data)
@@ -61,6 +64,11 @@ class ResponsesReader:
                 if not data.strip() or data.strip() == _DONE:
                     continue
                 raise self._unreadable(data, error) from error
+            number = event.sequence_number
+            if number is not None and number == order.next:
+                order.counted(data)
+            elif order.is_repeat(number, data):
+                continue
             if event.type == "response.output_text.delta" and items.more_text(event):
                 continue
             self._slowly(event, data)
@@ -128,7 +136,10 @@ class ResponsesReader:
         if status not in {"completed", "incomplete"}:
             raise self._failed(response, status)
         self._name(response)
-        self._items.complete(response.output or ())
+        output = response.output or ()
+        if self._order.lost and not self._items.confirmed(len(output)):
+            raise broken_stream(self._answering.provider, "the numbers of its events have a gap")
+        self._items.complete(output)
         self._answering.assembler.end()
         self.finished = True
         self._answering.assembler.parts.append(self._finish(response, status))

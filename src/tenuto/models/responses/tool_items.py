@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tenuto.core.payloads import FilePayload
-from tenuto.models.assemble import ToolDelta
+from tenuto.models.assemble import ToolDelta, as_text
 from tenuto.models.responses.items import CLIENT, HOSTED, Hosted, Item, client_args, hosted_args, is_ours
 from tenuto.models.responses.tools import type_of
 from tenuto.models.wire_format import Answering
@@ -71,7 +71,7 @@ class ToolItems:
     def _ours(self, index: int, kind: str, item: Item) -> None:
         """A call that we answer, though it is no function."""
         name = item.get("name") if kind == "custom_tool_call" else self._tool_name(CLIENT[kind])
-        label = item.get("call_id") or item.get("id")
+        label = as_text(item.get("call_id")) or as_text(item.get("id"))
         arguments = _encode(client_args(item) or {}).decode()
         self._assembler.tools([ToolDelta(index, label, str(name), arguments, self._meta(item, item))])
         self._assembler.end_call(index)

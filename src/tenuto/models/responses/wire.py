@@ -18,6 +18,7 @@ class Event(Struct, gc=False):
     """One event, on the hot path; which fields it has follows from `type`."""
 
     type: str = ""
+    sequence_number: Any = None
     delta: Any = None
     output_index: int | None = None
     content_index: int | None = None
