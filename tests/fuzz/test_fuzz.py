@@ -37,7 +37,7 @@ sizes = pytest.mark.parametrize("size", [1, 2, 3, 7])
 TESTS = ("tests/models", "tests/testing", "tests/breaks", "tests/agent")
 """Whose streams are recorded."""
 PLACES, PLACES_RECORDED = 1_000, 150
-"""Where a stream is cut for the whole model, spread evenly; the splitter alone, which is what sees bytes, gets every one."""
+"""Cuts for the whole model, spread evenly; the splitter, which alone sees bytes, gets every one."""
 
 
 @pytest.fixture
