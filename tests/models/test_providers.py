@@ -283,8 +283,8 @@ async def _instructions(dialect):
 
 @yes("images by URL")
 async def _image_url(dialect):
-    asked = await ask(dialect, prompt=with_file(type="image", image="https://a.example/cat.png"))
-    assert "https://a.example/cat.png" in asked.raw
+    url = "gs://pictures/cat.png" if dialect == "google" else "https://a.example/cat.png"
+    assert url in (await ask(dialect, prompt=with_file(type="image", image=url))).raw
 
 
 @yes("images by data")
