@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.rows import AGNO, DURABLE, FLOOR, OPENAI, TENUTO
+from benchmarks.rows import AGNO, DIALECTS, DURABLE, FLOOR, OPENAI, TENUTO
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent / ".cache" / "benchmarks"
@@ -32,11 +32,18 @@ class Contestant:
         script: In `peers/`.
         imports: What a user of it imports.
         requirements: Pins of its environment, in `peers/`; None: it runs where this runs.
+        dialect: The wire format it speaks, for a script that knows several.
     """
 
     script: str
     imports: str
     requirements: str | None = None
+    dialect: str | None = None
+
+    def command(self, scenario: str, base_url: str) -> list[str]:
+        """The arguments of its interpreter that measure a scenario."""
+        spoken = [] if self.dialect is None else ["--dialect", self.dialect]
+        return [str(HERE / "peers" / self.script), scenario, base_url, *spoken]
 
     def python(self) -> Path:
         """The interpreter of its environment, which is made first when there is none.
@@ -66,6 +73,7 @@ CONTESTANTS: Mapping[str, Contestant] = {
     FLOOR: Contestant("by_hand.py", "import asyncio, msgspec"),
     OPENAI: Contestant("with_openai.py", "from openai import AsyncOpenAI", "openai.txt"),
     AGNO: Contestant("with_agno.py", "from agno.agent import Agent", "agno.txt"),
+    **{name: Contestant("with_tenuto.py", "from tenuto import Agent, tool", dialect=name) for name in DIALECTS},
 }
 
 

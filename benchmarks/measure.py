@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.contestants import CONTESTANTS, HERE, Missing, environment
+from benchmarks.contestants import CONTESTANTS, Missing, environment
 from benchmarks.rows import RARE_REPETITIONS, Figures, Repetition, Row
 
 TIMEOUT = 600
@@ -66,8 +66,7 @@ class Field:
         python, contestant = str(self._pythons[name]), CONTESTANTS[name]
         if row.name == "import":
             return _figures([python, "-c", _IMPORT.format(statement=contestant.imports, heavy=HEAVY)])
-        script = str(HERE / "peers" / contestant.script)
-        return _figures([python, script, row.name, base_url, *(["--small"] if small else [])])
+        return _figures([python, *contestant.command(row.name, base_url), *(["--small"] if small else [])])
 
 
 def measure(

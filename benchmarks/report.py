@@ -1,18 +1,18 @@
-"""The table of a run, and its place in docs/performance.md.
+"""The tables of a run, and their places in docs/performance.md.
 
-Invariant: what is between the two markers of the page is written here and nowhere else; the rest is never touched.
+Invariant: what is between the two markers of a table is written here and nowhere else; the rest is never touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from benchmarks.rows import AGNO, DURABLE, FLOOR, OPENAI, TENUTO, Bar, Repetition, Row
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 COLUMNS = (TENUTO, DURABLE, FLOOR, OPENAI, AGNO)
 
 Measured = Sequence[tuple[Row, Sequence[Repetition]]]
@@ -28,23 +28,51 @@ def table(measured: Measured) -> str:
     return _aligned(lines)
 
 
-def section(measured: Measured, facts: Sequence[str], absent: Mapping[str, str], command: str) -> str:
+def table_of_dialects(measured: Measured) -> str:
+    """A line per row: what chat completions cost, and the ratio of each other format to it with its verdict."""
+    names = [bar.about for row, _ in measured[:1] for bar in row.bars]
+    lines = [["what", "figure", "chat", *names]]
+    for row, repetitions in measured:
+        ratios = (_judged(bar, repetitions) for bar in row.bars)
+        cells = (f"{_shown(row, repetitions, bar.about)}: {' '.join(said)}" for bar, said in zip(row.bars, ratios))
+        lines.append([row.what, row.unit, _shown(row, repetitions, TENUTO), *cells])
+    return _aligned(lines)
+
+
+@dataclass(frozen=True)
+class Form:
+    """One of the tables.
+
+    Attributes:
+        place: The name in its markers.
+    """
+
+    place: str
+    table: Callable[[Measured], str]
+
+
+MAIN = Form("benchmarks", table)
+DIALECTS = Form("dialects", table_of_dialects)
+
+
+def section(table: str, facts: Sequence[str], absent: Mapping[str, str], command: str) -> str:
     """What stands between the markers."""
     missing = [f"- missing: {name} ({reason})" for name, reason in absent.items()]
-    return "\n".join([f"`{command}`:", "", table(measured), "", *(f"- {fact}" for fact in facts), *missing])
+    return "\n".join([f"`{command}`:", "", table, "", *(f"- {fact}" for fact in facts), *missing])
 
 
-def written(page: str, text: str) -> str:
-    """The page with `text` between its markers.
+def written(page: str, text: str, place: str) -> str:
+    """The page with `text` between the markers of `place`.
 
     Raises:
         ValueError: It has no markers.
     """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    first, last = f"<!-- {place}: begin -->", f"<!-- {place}: end -->"
+    before, begin, rest = page.partition(first)
+    _, end, after = rest.partition(last)
     if not (begin and end):
-        raise ValueError(f"The page has no lines {BEGIN} and {END}.")
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+        raise ValueError(f"The page has no lines {first} and {last}.")
+    return f"{before}{first}\n\n{text}\n\n{last}{after}"
 
 
 def _shown(row: Row, repetitions: Sequence[Repetition], name: str) -> str:

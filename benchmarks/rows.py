@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 
 TENUTO, DURABLE, FLOOR, OPENAI, AGNO = "tenuto", "durable", "floor", "openai", "agno"
+DIALECTS = ("responses", "anthropic", "google")
+"""tenuto in its other wire formats, each a contestant; TENUTO itself speaks chat completions."""
 
 Figures = tuple[float, ...]
 Repetition = Mapping[str, Figures]
@@ -105,6 +107,10 @@ def _heavy(found: Repetition) -> float:
 
 def _first(found: Repetition) -> float:
     return found[TENUTO][0]
+
+
+def _dialect(name: str, place: int) -> Callable[[Repetition], float]:
+    return lambda found: found[name][place] / found[TENUTO][place]
 
 
 def _durable(place: int) -> Callable[[Repetition], float]:
@@ -220,4 +226,20 @@ ROWS: tuple[Row, ...] = (
         ),
         rare=(OPENAI, AGNO),
     ),
+)
+
+
+def _in_all_dialects(name: str, what: str, unit: str, place: int = 0) -> Row:
+    """A row that holds the other dialects against chat completions; `place` is that of the figure it is about."""
+    bars = tuple(Bar("at most 1.5x chat", _dialect(each, place), 1.5, (TENUTO,), about=each) for each in DIALECTS)
+    return Row(name, what, unit, bars, contestants=(TENUTO, *DIALECTS))
+
+
+DIALECT_ROWS: tuple[Row, ...] = (
+    _in_all_dialects("burst", "5,000 chunks at full speed, one reader", "CPU µs per chunk"),
+    _in_all_dialects("paced", "one chunk every 2 ms, 1 stream", "CPU µs per chunk"),
+    _in_all_dialects("paced-many", "one chunk every 2 ms, 200 streams", "CPU µs per chunk"),
+    _in_all_dialects("call", "`generate`, one call", "CPU µs per call"),
+    _in_all_dialects("tool-round", "ten rounds of one tool call", "CPU, wall µs per model call"),
+    _in_all_dialects("long-run", "one run of 300 tool rounds", "CPU µs per round at 10, at 300", place=1),
 )

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -291,14 +291,21 @@ SCENARIOS: dict[str, Callable[[Any, Size], Awaitable[Figures]]] = {
 }
 
 
-def main(client: Client) -> None:
-    """Run one scenario and print its figures as a JSON list in the last line."""
+def main(client: Client, dialects: Mapping[str, Client] = {}) -> None:
+    """Run one scenario and print its figures as a JSON list in the last line.
+
+    Args:
+        client: Who runs it.
+        dialects: Who runs it when `--dialect` names one of them.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("scenario", choices=list(SCENARIOS))
     parser.add_argument("base_url")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--dialect", choices=list(dialects))
     parser.add_argument("--profile", help="write cProfile's statistics to this file")
     given = parser.parse_args()
+    client = dialects.get(given.dialect, client)
 
     async def run() -> Figures:
         await client.start(given.base_url)

@@ -11,6 +11,11 @@ from tenuto import Agent, tool
 
 
 class WithTenuto:
+    """An agent for each model, in one dialect."""
+
+    def __init__(self, api: str = "chat") -> None:
+        self._api = api
+
     async def start(self, base_url: str) -> None:
         self._url = base_url
         self._agents: dict[str, Agent] = {}
@@ -29,7 +34,8 @@ class WithTenuto:
     async def stream(self, model: str, on_text: OnText) -> None:
         async with self._agent(model).stream(QUESTION) as output:
             async for text in output.text_stream:
-                on_text(text)
+                if text:  # Gemini's last event has an empty one
+                    on_text(text)
 
     async def watch(self, model: str, viewers: int, on_chunk: Callable[[], None]) -> None:
         async with self._agent(model).stream(QUESTION) as output:
@@ -56,10 +62,10 @@ class WithTenuto:
         return Agent(
             id="bench",
             instructions=SYSTEM,
-            model={"id": f"fake/{model}", "url": self._url, "api_key": "x"},
+            model={"id": f"fake/{model}", "url": self._url, "api_key": "x", "api": self._api},
             tools=[add] if model.startswith("rounds") else [],
         )
 
 
 if __name__ == "__main__":
-    main(WithTenuto())
+    main(WithTenuto(), {api: WithTenuto(api) for api in ("responses", "anthropic", "google")})

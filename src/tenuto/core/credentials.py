@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 AUTH_TOKEN = "mastra__authToken"  # noqa: S105 - the name, not a token
@@ -20,6 +21,7 @@ _SHORTEST = 8
 _SEPARATORS = str.maketrans(";,=\"'", "     ")
 
 
+@lru_cache(256)
 def is_credential(header: str) -> bool:
     """Whether a header of this name may carry a credential."""
     name = header.lower()

@@ -99,8 +99,8 @@ class _NoTracer:
         return NO_SPAN
 
 
-_NOTHING = nullcontext()
 NO_SPAN: Span = _NoSpan()
+_NOTHING = nullcontext(NO_SPAN)
 NO_TRACER: Tracer = _NoTracer()
 
 
@@ -116,12 +116,16 @@ def find_tracer() -> Tracer:
     return otel_tracer()
 
 
-@contextmanager
-def running(span: Span, why: Callable[[], str] = lambda: "cancelled") -> Generator[Span]:
+def running(span: Span, why: Callable[[], str] = lambda: "cancelled") -> AbstractContextManager[Span]:
     """Keep `span` current for the block and end it after; an exception that leaves the block marks it as failed.
 
     `why` says why the block was cancelled, when it was.
     """
+    return _NOTHING if span is NO_SPAN else _running(span, why)
+
+
+@contextmanager
+def _running(span: Span, why: Callable[[], str]) -> Generator[Span]:
     try:
         with span.current():
             yield span

@@ -1,6 +1,6 @@
 """`HttpModel`: one model behind an HTTP endpoint, whatever its dialect.
 
-Invariant: it holds no state of a call, so one instance serves any number of calls, threads and event loops. Its key
+Invariant: no call depends on another one, so one instance serves any number of calls, threads and event loops. Its key
 is read when a call is made, goes into the headers of the format and nowhere else.
 """
 
@@ -67,7 +67,7 @@ class _Call(Struct, frozen=True):
 class HttpModel:
     """A `LanguageModel` that speaks the dialect `wire_format`."""
 
-    __slots__ = ("_endpoint", "_format", "_model_id", "_provider", "_transport")
+    __slots__ = ("_endpoint", "_format", "_model_id", "_provider", "_secrets", "_transport")
 
     def __init__(
         self,
@@ -83,6 +83,7 @@ class HttpModel:
         self._endpoint = endpoint
         self._format = wire_format
         self._transport = transport or AiohttpTransport()
+        self._secrets: tuple[Mapping[str, str], tuple[str, ...]] | None = None
 
     def __repr__(self) -> str:
         where = shown_url(self._endpoint.url)
@@ -194,7 +195,14 @@ class HttpModel:
             idle_timeout=self._endpoint.idle_timeout,
             abort=request.abort,
         )
-        return _Call(wire, http, secrets_of(self._endpoint.url, headers))
+        return _Call(wire, http, self._secrets_in(headers))
+
+    def _secrets_in(self, headers: Mapping[str, str]) -> tuple[str, ...]:
+        """What must not come back; looked for again only when the headers are others than those of the last call."""
+        known = self._secrets
+        if known is None or known[0] != headers:
+            known = self._secrets = headers, secrets_of(self._endpoint.url, headers)
+        return known[1]
 
     def _headers(self, key: str | None, wire: WireRequest, request: ModelRequest) -> dict[str, str]:
         headers = {

@@ -111,15 +111,18 @@ class Rendered:
     Attributes:
         encoded: Messages encoded since the prompt was made, for the test that history is not encoded again.
         used_ids: Every call id of the history, as stored and as sent.
+        kept: What the format itself remembers of these messages, so that it looks at each of them once.
     """
 
     __slots__ = (
-        "_dialect", "_head", "_hosted", "_messages", "_open", "_seen", "_system", "_unanswered", "encoded", "used_ids",
+        "_dialect", "_head", "_hosted", "_messages", "_open", "_seen", "_system", "_unanswered", "encoded", "kept",
+        "used_ids",
     )  # fmt: skip
 
     def __init__(self, dialect: Dialect) -> None:
         self.encoded: int = 0
         self.used_ids: set[str] = set()
+        self.kept: Any = None
         self._dialect = dialect
         self._system: tuple[SystemTurn, ...] = ()
         self._head: list[msgspec.Raw] = []

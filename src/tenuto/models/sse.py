@@ -46,6 +46,11 @@ class SseSplitter:
             found = whole[6:-2].split(b"\n\ndata: ")
             if whole.count(b"\n") == 2 * len(found) and b"" not in found:
                 return found  # nothing but `data: ...` blocks of one line
+        elif whole.startswith(b"event: "):
+            blocks = whole[:-2].split(b"\n\nevent: ")
+            found = [block.partition(b"\ndata: ")[2] for block in blocks]
+            if whole.count(b"\n") == 3 * len(found) and b"" not in found:
+                return found  # nothing but blocks of a name and one line of data
         return [event.data for block in whole.split(b"\n\n") if (event := _parse(block))]
 
     def feed_events(self, data: bytes) -> list[Event]:

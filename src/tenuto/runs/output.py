@@ -84,6 +84,7 @@ class RunOutput(Generic[OutputT]):
         self._result: Result[OutputT] | None = None
         self._failure: BaseException | None = None
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._end_waiters: deque[asyncio.Future[None]] = deque()
         self._on_chunk: Callable[[AnyChunk], object] | None = None
         self._feed: Feed | None = None
         self._readers = 0
@@ -330,7 +331,7 @@ class RunOutput(Generic[OutputT]):
         """Let readers see `chunks`; returns what is to be awaited when a callback wants them too."""
         self._chunks.extend(chunks)
         if self._waiters:
-            self._wake()
+            _wake(self._waiters)
         return None if self._on_chunk is None else self._tell(chunks, self._on_chunk)
 
     def end(self, result: Result[OutputT], status: RunStatus) -> None:
@@ -347,12 +348,8 @@ class RunOutput(Generic[OutputT]):
     def _close(self, status: RunStatus) -> None:
         self.status = status
         self._ended = True
-        self._wake()
-
-    def _wake(self) -> None:
-        here = _running_loop()
-        while self._waiters:
-            _let_go_on(self._waiters.popleft(), here)
+        _wake(self._waiters)
+        _wake(self._end_waiters)
 
     async def _tell(self, chunks: Sequence[AnyChunk], on_chunk: Callable[[AnyChunk], object]) -> None:
         """Call `on_chunk`; one that had to be cancelled, since the run or its loop ends, is not called again."""
@@ -429,21 +426,26 @@ class RunOutput(Generic[OutputT]):
                 yield element
             given = max(given, len(elements))
 
-    async def _next(self, place: int) -> None:
-        """Wait for a chunk at `place`, or the end; the reader's loop need not be the driver's."""
+    async def _next(self, place: int | None) -> None:
+        """Wait for a chunk at `place`, None for the end only; the reader's loop need not be the driver's."""
+        waiters = self._end_waiters if place is None else self._waiters
         waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        waiters.append(waiter)
+        woken = False
         try:
-            if place >= len(self._chunks) and not self._ended:  # asked again: the driver may be in another thread
+            there = place is not None and place < len(self._chunks)
+            if not there and not self._ended:  # asked again: the driver may be in another thread
                 await waiter
+                woken = True  # and taken off the list
         finally:
-            with contextlib.suppress(ValueError):
-                self._waiters.remove(waiter)
+            if not woken:
+                with contextlib.suppress(ValueError):
+                    waiters.remove(waiter)
 
     async def _until_ended(self) -> None:
         with self._reading():
             while not self._ended:
-                await self._next(len(self._chunks))
+                await self._next(None)
 
     def _later(self, pick: Callable[[Result[OutputT]], T]) -> Later[T]:
         async def wait() -> T:
@@ -472,6 +474,12 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
+
+
+def _wake(waiters: deque[asyncio.Future[None]]) -> None:
+    here = _running_loop()
+    while waiters:
+        _let_go_on(waiters.popleft(), here)
 
 
 def _let_go_on(waiter: asyncio.Future[None], here: asyncio.AbstractEventLoop | None) -> None:

@@ -158,7 +158,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         provider_metadata=None if last is None else last.provider_metadata,
         pending=_pending(run) if reason == "suspended" else (),
         degraded=(*run.degraded, *degraded),
-        messages=all_messages(run),
+        messages=all_messages(run, own),
         error=run.error,
         trace_id=None if link is None else link.trace_id,
         span_id=None if link is None else link.span_id,

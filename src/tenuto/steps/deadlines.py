@@ -81,7 +81,8 @@ class Deadlines:
             raise
         finally:
             run.listening = False
-        self._raise_if_interrupted()
+        if self._interrupted:
+            self._raise_if_interrupted()
         return result
 
     def _raise_if_interrupted(self) -> None:

@@ -16,7 +16,7 @@ from tenuto.core.option_keys import renamed, spellings
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.fold import draft_parts, step_result
 from tenuto.steps.results import IterationCall, IterationContext, IterationResult
-from tenuto.steps.transcript import all_messages
+from tenuto.steps.transcript import all_messages, own_messages
 
 if TYPE_CHECKING:
     from tenuto.steps.results import StepResult
@@ -79,7 +79,7 @@ def _context(run: Run, draft: StepDraft, *, final: bool) -> IterationContext:
         run_id=run.run_id,
         agent_id=run.definition.id,
         agent_name=run.definition.name,
-        messages=all_messages(run, draft_parts(run, draft)),
+        messages=all_messages(run, own_messages(run, draft_parts(run, draft))),
     )
 
 

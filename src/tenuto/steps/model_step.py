@@ -200,9 +200,10 @@ class _Call:
 
     def _look_at(self, chunks: Sequence[c.AnyChunk]) -> None:
         """See whether the answer has begun: from then on it cannot be asked for again without saying so."""
-        if any(type(chunk) not in _NO_ANSWER for chunk in chunks):
+        kinds = {type(chunk) for chunk in chunks}
+        if not kinds <= _NO_ANSWER:
             self._shown = True
-        if any(type(chunk) in _CONTENT for chunk in chunks):
+        if not kinds.isdisjoint(_CONTENT):
             self._answered = True
             self._deadlines.answered()
 

@@ -24,7 +24,7 @@ from tenuto.steps.veil import Veil
 from tenuto.structured.modes import Fitting
 from tenuto.structured.output import OWN_MODEL
 from tenuto.tools.client import client_tools
-from tenuto.tools.hooks import Hooks, read_hooks
+from tenuto.tools.hooks import NO_HOOKS, Hooks, read_hooks
 from tenuto.tools.toolbox import Toolbox, sanitised
 from tenuto.tools.transform import over, read_policy
 
@@ -69,23 +69,29 @@ def _bind_output(run: Run) -> None:
 
 async def _whole_toolbox(run: Run) -> Toolbox:
     """The agent's tools, then the call's: of one name, a client tool wins over a toolset's, which wins over ours."""
+    options = run.options
     box = await toolbox_of(run.definition, run.request_context)
-    groups = await _dynamic(run, run.options.toolsets)
-    if groups:
+    if options.toolsets is not None and (groups := await _dynamic(run, options.toolsets)):
         box = box.with_more(sanitised(_mapping(groups, "toolsets"), "toolsets"))
-    clients = await _dynamic(run, run.options.client_tools)
-    return box.with_more(client_tools(clients, box)) if clients else box
+    if options.client_tools is not None and (clients := await _dynamic(run, options.client_tools)):
+        box = box.with_more(client_tools(clients, box))
+    return box
 
 
 async def _hooks(run: Run) -> Hooks:
-    below = read_hooks(await _dynamic(run, run.definition.hooks))
-    return read_hooks(await _dynamic(run, run.options.hooks), below)
+    own, given = run.definition.hooks, run.options.hooks
+    if own is None and given is None:
+        return NO_HOOKS
+    return read_hooks(await _dynamic(run, given), read_hooks(await _dynamic(run, own)))
 
 
 async def _veil(run: Run) -> Veil | None:
     """What covers payloads; None, which costs nothing, where no transform is given."""
-    agent = read_policy(await _dynamic(run, run.definition.transform))
-    policy = over(read_policy(await _dynamic(run, run.options.transform)), agent)
+    own, given = run.definition.transform, run.options.transform
+    policy = None
+    if own is not None or given is not None:
+        agent = read_policy(await _dynamic(run, own))
+        policy = over(read_policy(await _dynamic(run, given)), agent)
     if policy is None and not any(tool.transforms for tool in run.toolbox.values()):
         return None
     return Veil(policy, run.toolbox)

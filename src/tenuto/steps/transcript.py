@@ -28,10 +28,9 @@ def own_messages(run: Run, parts: Sequence[MessagePart] = ()) -> tuple[Message, 
     return tuple(in_order([*before, *own])[len(before) :])
 
 
-def all_messages(run: Run, parts: Sequence[MessagePart] = ()) -> tuple[Message, ...]:
-    """Every message of the run that is not a system message, oldest first."""
-    whole = (*run.context, *run.input, *own_messages(run, parts))
-    return tuple(message for message in whole if message.role != "system")
+def all_messages(run: Run, own: Sequence[Message]) -> tuple[Message, ...]:
+    """Every message of the run that is not a system message, oldest first; `own` are those that it added."""
+    return tuple([message for message in (*run.context, *run.input, *own) if message.role != "system"])
 
 
 def feedback_message(message_id: str, text: str, at: float) -> Message:
@@ -49,7 +48,7 @@ def take_feedback(run: Run, feedback: Message) -> None:
 
 def _answer(run: Run, parts: tuple[MessagePart, ...], at: datetime | None = None) -> Message | None:
     """The assistant message of `parts`; None when nothing was said."""
-    if all(isinstance(part, StepStartPart) for part in parts):
+    if not {type(part) for part in parts} - {StepStartPart}:
         return None
     end = at or timestamp(run.clock.now() if run.ended_at is None else run.ended_at)
     known = [message.created_at for message in (*run.context, *run.input)]

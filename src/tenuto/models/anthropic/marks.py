@@ -15,7 +15,7 @@ import msgspec
 from tenuto.models.anthropic.trouble import Warnings, changed
 
 MOST = 4
-_MARK = b'"cache_control":'
+MARK = b'"cache_control":'
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -24,7 +24,7 @@ Raws = Sequence[msgspec.Raw]
 
 def fit_marks(tools: Raws, system: Raws, messages: Raws, warnings: Warnings, *, taken: int) -> tuple[Raws, Raws, Raws]:
     """The three lists with `MOST` markers at most; `taken` stand elsewhere in the request."""
-    found = sum(bytes(raw).count(_MARK) for raw in (*tools, *system, *messages))
+    found = sum(bytes(raw).count(MARK) for raw in (*tools, *system, *messages))
     if found + taken <= MOST:
         return tools, system, messages
     budget = _Budget(MOST - taken)
@@ -43,7 +43,7 @@ class _Budget:
 
     def spend(self, raw: msgspec.Raw) -> msgspec.Raw:
         """The block or message without the markers that there is no place for."""
-        if _MARK not in bytes(raw):
+        if MARK not in bytes(raw):
             return raw
         value: dict[str, Any] = _decode(raw)
         blocks: list[dict[str, Any]] = value["content"] if isinstance(value.get("content"), list) else [value]

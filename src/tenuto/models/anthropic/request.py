@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from tenuto.messages.turns import AssistantTurn, CallPart, Custom, Prompt, Reasoning, ToolTurn
-from tenuto.models.anthropic.marks import Raws, fit_marks
+from tenuto.models.anthropic.marks import MARK, MOST, Raws, fit_marks
 from tenuto.models.anthropic.options import Options
 from tenuto.models.anthropic.schema import strict_schema
 from tenuto.models.anthropic.thinking import Thinker, Thinking
@@ -80,8 +80,15 @@ class Body:
         return self._joined(body, system, self._turns(messages), listed)
 
     def _joined(self, body: dict[str, Any], system: Raws, messages: Raws, tools: Raws) -> bytes:
+        """All of it, with no more cache markers than the provider takes; nearly always it has no more."""
         taken = 1 if body.get("cache_control") else 0
+        written = self._written(body, system, messages, tools)
+        if written.count(MARK) <= MOST:
+            return written
         tools, system, messages = fit_marks(tools, system, messages, self.warnings, taken=taken)
+        return self._written(body, system, messages, tools)
+
+    def _written(self, body: dict[str, Any], system: Raws, messages: Raws, tools: Raws) -> bytes:
         if tools:
             body["tools"] = tools
         else:

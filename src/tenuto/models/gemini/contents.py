@@ -7,7 +7,7 @@ Source: Gemini API guide "Text generation", multi-turn conversations; the API's 
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from itertools import groupby
 
 from msgspec import Raw
 
@@ -22,10 +22,26 @@ _MODEL = ord("m")
 _PARTS_AT = {_MODEL: len('{"role":"model","parts":['), ord("u"): len('{"role":"user","parts":[')}
 
 
-def in_turns(contents: list[Raw]) -> list[Raw]:
-    """The contents, with neighbours of one role joined and a neutral user turn where one is missing."""
-    roles = [memoryview(each)[_ROLE_AT] for each in contents]
-    if any(one == next_ for one, next_ in pairwise(roles)):
+class Turns:
+    """The contents of one prompt; a content is looked at once, for a history only grows."""
+
+    __slots__ = ("_contents", "_roles")
+
+    def __init__(self) -> None:
+        self._contents: list[Raw] = []
+        self._roles = b""
+
+    def of(self, contents: list[Raw]) -> list[Raw]:
+        """The contents, with neighbours of one role joined and a neutral user turn where one is missing."""
+        if contents[: len(self._contents)] != self._contents:
+            self._roles = b""
+        self._roles += bytes([memoryview(each)[_ROLE_AT] for each in contents[len(self._roles) :]])
+        self._contents = contents
+        return _in_turns(contents, self._roles)
+
+
+def _in_turns(contents: list[Raw], roles: bytes) -> list[Raw]:
+    if b"mm" in roles or b"uu" in roles:
         contents, roles = _joined(contents, roles)
     if not roles or roles[0] == _MODEL:
         contents = [_user(BEGIN), *contents]
@@ -34,14 +50,14 @@ def in_turns(contents: list[Raw]) -> list[Raw]:
     return contents
 
 
-def _joined(contents: list[Raw], roles: list[int]) -> tuple[list[Raw], list[int]]:
+def _joined(contents: list[Raw], roles: bytes) -> tuple[list[Raw], bytes]:
     joined: list[Raw] = []
-    kept: list[int] = []
+    kept = bytearray()
     for role, places in groupby(range(len(roles)), roles.__getitem__):
         same = [contents[place] for place in places]
         joined.append(same[0] if len(same) == 1 else _one(same, _PARTS_AT[role]))
         kept.append(role)
-    return joined, kept
+    return joined, bytes(kept)
 
 
 def _one(same: list[Raw], start: int) -> Raw:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from tenuto.models.assemble import Assembler
+from tenuto.models.gemini.contents import Turns
 from tenuto.models.gemini.family import family_of
 from tenuto.models.gemini.messages import GeminiMessages
 from tenuto.models.gemini.options import read_options
@@ -45,11 +46,20 @@ class GeminiFormat:
         family = family_of(model_id)
         options = read_options(request.provider_options, self._provider)
         slot = rendered(request.prompt, self._messages[family.signed])
+        turns: Turns = slot.kept or Turns()
+        slot.kept = turns
         system, contents = slot.split(request.prompt)
         tools = offered(request, self._declarations, combines=family.signed)
         warnings: Warnings = warnings_for(tools, options)
         body = build_body(
-            request, family, system=system, contents=contents, offered=tools, options=options, warnings=warnings
+            request,
+            family,
+            system=system,
+            contents=contents,
+            turns=turns,
+            offered=tools,
+            options=options,
+            warnings=warnings,
         )
         return WireRequest(
             f"/{_path(model_id)}:streamGenerateContent?alt=sse",

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.messages.turns import SystemTurn
-from tenuto.models.gemini.contents import in_turns
+from tenuto.models.gemini.contents import Turns
 from tenuto.models.gemini.family import Family, thinking
 from tenuto.models.gemini.messages import content
 from tenuto.models.gemini.options import Options
@@ -34,6 +34,7 @@ def build_body(
     *,
     system: list[Raw],
     contents: list[Raw],
+    turns: Turns,
     offered: Offered,
     options: Options,
     warnings: Warnings,
@@ -63,7 +64,7 @@ def build_body(
     body |= {key: value for key, value in options.body.items() if key != "toolConfig"}
     if "cachedContent" in body:
         _without_cached(body, warnings)
-    body["contents"] = in_turns(contents)
+    body["contents"] = turns.of(contents)
     return _encode(body)
 
 

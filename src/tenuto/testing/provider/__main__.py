@@ -6,6 +6,7 @@ The model's name picks the answer: `burst-5000`, `burst-200-2ms` (one event each
 
 import asyncio
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -22,6 +23,7 @@ class _Named(msgspec.Struct):
 
 
 _named = msgspec.json.Decoder(_Named)
+_in_path = re.compile(r"/models/([^/:]+):").search
 
 
 @lru_cache
@@ -50,7 +52,8 @@ def main() -> None:
 
 
 def _answer(request: Request) -> AnyReply:
-    return reply_for(_named.decode(request.raw).model)
+    found = _in_path(request.path)  # where Gemini has it
+    return reply_for(found[1] if found else _named.decode(request.raw).model)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
