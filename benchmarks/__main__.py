@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     names = list(dict.fromkeys(row.name for row in (*ROWS, *DIALECT_ROWS)))
     parser.add_argument("--row", action="append", choices=names, help="only this one; repeatable")
-    parser.add_argument("--dialects", action="store_true", help="the rows of all wire formats, against chat completions")
+    parser.add_argument("--dialects", action="store_true", help="all wire formats, against chat completions")
     parser.add_argument("--reps", type=int, default=REPETITIONS, help="processes of each contestant (default 5)")
     parser.add_argument("--small", action="store_true", help="tiny amounts: shows that it works, measures nothing")
     return parser

@@ -33,10 +33,14 @@ def table_of_dialects(measured: Measured) -> str:
     names = [bar.about for row, _ in measured[:1] for bar in row.bars]
     lines = [["what", "figure", "chat", *names]]
     for row, repetitions in measured:
-        ratios = (_judged(bar, repetitions) for bar in row.bars)
-        cells = (f"{_shown(row, repetitions, bar.about)}: {' '.join(said)}" for bar, said in zip(row.bars, ratios))
+        cells = (_against_chat(row, bar, repetitions) for bar in row.bars)
         lines.append([row.what, row.unit, _shown(row, repetitions, TENUTO), *cells])
     return _aligned(lines)
+
+
+def _against_chat(row: Row, bar: Bar, repetitions: Sequence[Repetition]) -> str:
+    _, ratio, word = _judged(bar, repetitions)
+    return f"{_shown(row, repetitions, bar.about)}: {ratio}, {word}"
 
 
 @dataclass(frozen=True)

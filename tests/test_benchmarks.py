@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.measure import Field, measure, provider
-from benchmarks.report import BEGIN, END, section, table, written
-from benchmarks.rows import AGNO, DURABLE, FLOOR, OPENAI, ROWS, TENUTO, Bar
+from benchmarks.report import DIALECTS as DIALECT_TABLE
+from benchmarks.report import MAIN, PAGE, section, table, table_of_dialects, written
+from benchmarks.rows import AGNO, DIALECT_ROWS, DIALECTS, DURABLE, FLOOR, OPENAI, ROWS, TENUTO, Bar
 
 ROOT = Path(__file__).resolve().parent.parent
 BY_NAME = {row.name: row for row in ROWS}
+OF_DIALECTS = {row.name: row for row in DIALECT_ROWS}
 
 
 def double(found):
@@ -42,6 +44,18 @@ def test_tiny_scenarios_of_durable_runs_run():
         assert found.keys() == {TENUTO}, said
         (found,) = measure(BY_NAME["parked"], field, base_url, 1, said.append, small=True)
         assert found[DURABLE][1:] == (0, 0), "a run that waits holds no task and no timer"
+
+
+@pytest.mark.slow
+def test_tiny_scenarios_run_in_every_dialect():
+    said = []
+    everyone = (TENUTO, *DIALECTS)
+    field = Field(everyone, said.append)
+    with provider() as base_url:
+        for name in ("burst", "tool-round"):
+            (found,) = measure(OF_DIALECTS[name], field, base_url, 1, said.append, small=True)
+            assert found.keys() == set(everyone), said
+            assert all(figure > 0 for figures in found.values() for figure in figures)
 
 
 @pytest.mark.slow
@@ -102,16 +116,37 @@ def test_the_table_has_a_line_for_each_bar():
     assert second.split("|")[-2].strip() == "met"
 
 
+def test_the_table_of_dialects_has_a_line_for_each_row_and_holds_each_dialect_against_chat():
+    repetitions = [{TENUTO: (4.0, 10.0), "responses": (9.0, 12.0), "anthropic": (4.0, 20.0)}]
+    head, _, line = table_of_dialects([(OF_DIALECTS["long-run"], repetitions)]).splitlines()
+    assert [cell.strip() for cell in head.split("|")][3:-1] == ["chat", *DIALECTS]
+    assert [cell.strip() for cell in line.split("|")][3:-1] == [
+        "4, 10", "9, 12: 1.2, met", "4, 20: 2, **missed**", "none: none, not measured: no google",
+    ]  # fmt: skip
+
+
+def test_every_dialect_is_held_against_chat_in_the_rows_that_all_have():
+    assert {row.name for row in DIALECT_ROWS} == {"burst", "paced", "paced-many", "call", "tool-round", "long-run"}
+    for row in DIALECT_ROWS:
+        assert [(bar.about, bar.limit) for bar in row.bars] == [(name, 1.5) for name in DIALECTS]
+
+
 def test_only_what_is_between_the_markers_is_written():
-    page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    text = section([], ["a fact"], {AGNO: "no network"}, "make bench")
-    found = written(page, text)
-    assert found.startswith(f"before\n{BEGIN}\n")
-    assert found.endswith(f"{END}\nafter\n")
+    begin, end = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
+    page = f"before\n{begin}\nold\n{end}\nafter\n"
+    text = section(MAIN.table([]), ["a fact"], {AGNO: "no network"}, "make bench")
+    found = written(page, text, MAIN.place)
+    assert found.startswith(f"before\n{begin}\n")
+    assert found.endswith(f"{end}\nafter\n")
     assert "old" not in found
     assert "- missing: agno (no network)" in found
     with pytest.raises(ValueError, match="no lines"):
-        written("a page without markers", text)
+        written("a page without markers", text, MAIN.place)
+
+
+def test_the_page_has_a_place_for_each_table():
+    page = PAGE.read_text(encoding="utf-8")
+    assert all("new" in written(page, "new", form.place) for form in (MAIN, DIALECT_TABLE))
 
 
 def test_the_pins_of_a_peer_name_no_host():

@@ -28,9 +28,10 @@ def own_messages(run: Run, parts: Sequence[MessagePart] = ()) -> tuple[Message, 
     return tuple(in_order([*before, *own])[len(before) :])
 
 
-def all_messages(run: Run, own: Sequence[Message]) -> tuple[Message, ...]:
-    """Every message of the run that is not a system message, oldest first; `own` are those that it added."""
-    return tuple([message for message in (*run.context, *run.input, *own) if message.role != "system"])
+def all_messages(run: Run, own: Sequence[Message] | None = None) -> tuple[Message, ...]:
+    """Every message of the run that is not a system message, oldest first; `own` are those it added, if made before."""
+    added = own_messages(run) if own is None else own
+    return tuple([message for message in (*run.context, *run.input, *added) if message.role != "system"])
 
 
 def feedback_message(message_id: str, text: str, at: float) -> Message:

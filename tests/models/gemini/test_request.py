@@ -366,3 +366,20 @@ async def test_history_is_not_written_again():
         await run(model, ModelRequest(prompt=prompt))
     assert prompt.rendered["gemini:1"].encoded - encoded == 2
     assert SEAL not in provider.requests[1].raw.decode()
+
+
+async def test_a_history_that_goes_on_and_a_result_that_comes_late_stay_in_turns():
+    prompt = Prompt([], [user("a"), said("", call("1")), user("b")])
+    async with FakeProvider(Reply("ok"), strict=False) as provider:
+        model = gemini(provider)
+        await run(model, ModelRequest(prompt=prompt))
+        prompt.append(said("c"))
+        prompt.append(results("1", text="late"))
+        prompt.append(user("d"))
+        prompt.append(user("e"))
+        await run(model, ModelRequest(prompt=prompt))
+        fresh = Prompt([], prompt.turns)
+        await run(model, ModelRequest(prompt=fresh))
+    roles = [[each["role"] for each in asked.body["contents"]] for asked in provider.requests]
+    assert roles == [["user", "model", "user"], *[["user", "model", "user", "model", "user"]] * 2]
+    assert provider.requests[1].body == provider.requests[2].body
