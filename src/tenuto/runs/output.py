@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from typing import Any, Generic, Protocol, cast
 
@@ -32,6 +31,7 @@ from tenuto.core.foreign import contained
 from tenuto.core.payloads import FinishReason, Json, Usage
 from tenuto.messages.stored import Message
 from tenuto.runs.result import Response, Result, failure_of, stream_text
+from tenuto.runs.waiting import Waiters
 from tenuto.steps.results import PendingCall, RequestInfo, StepResult
 from tenuto.store.ports import RunStatus
 
@@ -83,8 +83,8 @@ class RunOutput(Generic[OutputT]):
         self._ended: bool = False
         self._result: Result[OutputT] | None = None
         self._failure: BaseException | None = None
-        self._waiters: deque[asyncio.Future[None]] = deque()
-        self._end_waiters: deque[asyncio.Future[None]] = deque()
+        self._waiters = Waiters()
+        self._end_waiters = Waiters()
         self._on_chunk: Callable[[AnyChunk], object] | None = None
         self._feed: Feed | None = None
         self._readers = 0
@@ -331,7 +331,7 @@ class RunOutput(Generic[OutputT]):
         """Let readers see `chunks`; returns what is to be awaited when a callback wants them too."""
         self._chunks.extend(chunks)
         if self._waiters:
-            _wake(self._waiters)
+            self._waiters.wake()
         return None if self._on_chunk is None else self._tell(chunks, self._on_chunk)
 
     def end(self, result: Result[OutputT], status: RunStatus) -> None:
@@ -348,8 +348,8 @@ class RunOutput(Generic[OutputT]):
     def _close(self, status: RunStatus) -> None:
         self.status = status
         self._ended = True
-        _wake(self._waiters)
-        _wake(self._end_waiters)
+        self._waiters.wake()
+        self._end_waiters.wake()
 
     async def _tell(self, chunks: Sequence[AnyChunk], on_chunk: Callable[[AnyChunk], object]) -> None:
         """Call `on_chunk`; one that had to be cancelled, since the run or its loop ends, is not called again."""
@@ -426,26 +426,14 @@ class RunOutput(Generic[OutputT]):
                 yield element
             given = max(given, len(elements))
 
-    async def _next(self, place: int | None) -> None:
-        """Wait for a chunk at `place`, None for the end only; the reader's loop need not be the driver's."""
-        waiters = self._end_waiters if place is None else self._waiters
-        waiter = asyncio.get_running_loop().create_future()
-        waiters.append(waiter)
-        woken = False
-        try:
-            there = place is not None and place < len(self._chunks)
-            if not there and not self._ended:  # asked again: the driver may be in another thread
-                await waiter
-                woken = True  # and taken off the list
-        finally:
-            if not woken:
-                with contextlib.suppress(ValueError):
-                    waiters.remove(waiter)
+    async def _next(self, place: int) -> None:
+        """Wait for a chunk at `place`, or the end."""
+        await self._waiters.wait(lambda: place < len(self._chunks) or self._ended)
 
     async def _until_ended(self) -> None:
         with self._reading():
             while not self._ended:
-                await self._next(None)
+                await self._end_waiters.wait(lambda: self._ended)
 
     def _later(self, pick: Callable[[Result[OutputT]], T]) -> Later[T]:
         async def wait() -> T:
@@ -467,34 +455,6 @@ def _is_fallback(chunk: ObjectResult) -> bool:
     """Whether its elements are others than those that came."""
     metadata: Mapping[str, Any] = chunk.metadata or {}
     return bool(metadata.get("fallback"))
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
-def _wake(waiters: deque[asyncio.Future[None]]) -> None:
-    here = _running_loop()
-    while waiters:
-        _let_go_on(waiters.popleft(), here)
-
-
-def _let_go_on(waiter: asyncio.Future[None], here: asyncio.AbstractEventLoop | None) -> None:
-    """Wake a reader, wherever it is; one whose loop is gone is nobody's concern."""
-    loop = waiter.get_loop()
-    if loop is here:
-        _set(waiter)
-    else:
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(_set, waiter)
-
-
-def _set(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _lost(run_id: str) -> RunError:
