@@ -21,8 +21,9 @@ from tenuto.core.ids import RandomIds
 from tenuto.introspection import Introspection
 from tenuto.legacy import read_defaults
 from tenuto.messages.input import Messages, SystemInput
+from tenuto.misplaced import agent_arguments
 from tenuto.models.settings import check_retries
-from tenuto.options import DefaultOptions, ModelConfig, OutputType, ResumeOptions, RunOptions
+from tenuto.options import OPTIONS, DefaultOptions, ModelConfig, OutputType, ResumeOptions, RunOptions
 from tenuto.runs.listing import SuspendedRuns, list_suspended
 from tenuto.runs.result import Result
 from tenuto.runs.segments import Answer
@@ -174,7 +175,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         description: str = "",
         metadata: Metadata | Callable[..., Metadata | Awaitable[Metadata]] = None,
         instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]] = "",
-        model: ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]],
+        model: ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]] = "",
         tools: Any = (),
         deps: Any = UNSET,
         request_context_schema: Any = None,
@@ -190,12 +191,12 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         store: RunStore | None = None,
         abort_grace: float = 5.0,
         max_retries: int = UNSET,
+        **unknown: Any,
     ) -> None:
-        given = {key: value for key, value in locals().items() if key not in {"self", "__class__"}}
+        given = agent_arguments(locals(), OPTIONS)
         named = id or name
         if not named:
-            message = "An agent needs id= or name=."
-            raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_ID_REQUIRED", domain="AGENT")
+            raise ConfigurationError("An agent needs id= or name=.", id="AGENT_CONSTRUCTOR_ID_REQUIRED", domain="AGENT")
         check_model(model, named)
         if isinstance(tools, Tool):
             message = f"tools= takes a list or a dict: write tools=[{tools.id}]."

@@ -20,6 +20,7 @@ from tenuto.core.option_keys import mapping, overlaid, renamed, spellings
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.input import Messages, SystemInput, system_turns
 from tenuto.messages.turns import ProviderOptions
+from tenuto.misplaced import meant
 from tenuto.models.downloads import DownloadsDict, read_downloads
 from tenuto.models.ports import LanguageModel
 from tenuto.models.settings import TimeoutDict, read_settings, read_tool_choice, renamed_settings
@@ -226,7 +227,9 @@ OutputType = type[T] | StructuredOutput[T]
 DefaultOptions = AllOptions | Callable[[RequestContext], AllOptions | Awaitable[AllOptions]]
 
 
-_OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__, "structured_output"))
+OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__, "structured_output"))
+"""Both spellings of the options of a call."""
+
 _STRUCTURED = spellings(KEYS)
 _CHOICE = spellings(("type", "tool_name"))
 _DOWNLOADS = spellings(DownloadsDict.__annotations__)
@@ -251,7 +254,7 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: An unknown option, or one given under both spellings.
     """
-    options = renamed(given, _OPTIONS, "option")
+    options = renamed(given, OPTIONS, "option", meant)
     if (settings := options.get("model_settings")) is not None:
         options["model_settings"] = renamed_settings(settings)
     if isinstance(hooks := options.get("hooks"), Mapping):

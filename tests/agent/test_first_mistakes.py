@@ -35,3 +35,47 @@ def test_what_an_app_takes():
         Tenuto(agents=[agent])
     with pytest.raises(ConfigurationError, match="SQLiteStore"):
         Tenuto(agents={"clerk": agent}, store="runs.db")
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ({"temperature": 0}, r"model_settings=\{'temperature': ...\}"),
+        ({"max_tokens": 10}, r"model_settings=\{'max_output_tokens': ...\}"),
+        ({"maxOutputTokens": 10}, r"model_settings=\{'max_output_tokens': ...\}"),
+        ({"timeout": 3}, r"model_settings=\{'timeout': \{...\}\}"),
+        ({"max_retries": 3}, r"model_settings=\{'max_retries': ...\}"),
+        ({"response_format": int}, "structured_output="),
+        ({"system_prompt": "Be brief."}, "instructions="),
+        ({"max_turns": 3}, "max_steps="),
+        ({"tools": []}, r"Agent\(tools=\[...\]\).*toolsets="),
+        ({"message_history": []}, r"\[\*result.messages"),
+        ({"max_step": 3}, "did you mean 'max_steps'"),
+    ],
+)
+def test_an_option_known_from_elsewhere_is_told_its_place(given, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        Agent(name="clerk", model=ScriptedModel()).generate_sync("Hi", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ({"instruction": "Be brief."}, "did you mean 'instructions'"),
+        ({"system_prompt": "Be brief."}, "instructions="),
+        ({"output_type": int}, r"default_options=\{'structured_output': ...\}"),
+        ({"max_steps": 3}, r"default_options=\{'max_steps': ...\}"),
+        ({"temperature": 0}, r"default_options=\{'model_settings': \{'temperature': ...\}\}"),
+        ({"qqq": 0}, "known: id, name, .*max_retries"),
+    ],
+)
+def test_what_is_no_argument_of_an_agent_is_told_its_place(given, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        Agent(name="clerk", model=ScriptedModel(), **given)
+
+
+def test_an_agent_without_a_model():
+    with pytest.raises(TypeError, match="model="):
+        Agent(name="clerk", llm="openai/gpt-5-mini")
+    with pytest.raises(ConfigurationError, match="needs model="):
+        Agent(name="clerk")

@@ -6,7 +6,7 @@ unknown or given in both spellings is a `TypeError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from tenuto.core.payloads import wire_name
@@ -18,17 +18,19 @@ def spellings(known: Iterable[str]) -> Mapping[str, str]:
     return {**{wire_name(name): name for name in names}, **{name: name for name in names}}
 
 
-def renamed(given: Mapping[str, Any], names: Mapping[str, str], what: str) -> dict[str, Any]:
-    """`given` under its snake_case keys; `names` is what `spellings` made.
+def renamed(
+    given: Mapping[str, Any], names: Mapping[str, str], what: str, meant: Callable[[str], str | None] | None = None
+) -> dict[str, Any]:
+    """`given` under its snake_case keys; `names` is what `spellings` made, `meant` knows keys that belong elsewhere.
 
     Raises:
-        TypeError: A key that is unknown, with the nearest one, or given in both spellings.
+        TypeError: A key that is unknown, with what was meant or the nearest one, or given in both spellings.
     """
     found: dict[str, Any] = {}
     for key, value in given.items():
         name = names.get(key)
         if name is None:
-            raise TypeError(_unknown(key, names, what))
+            raise TypeError(unknown_key(key, names, what, meant))
         if name in found:
             message = f"The {what} {name!r} is given twice, as {name!r} and as {wire_name(name)!r}; give it once."
             raise TypeError(message)
@@ -60,9 +62,12 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def _unknown(key: str, names: Mapping[str, str], what: str) -> str:
+def unknown_key(key: str, names: Mapping[str, str], what: str, meant: Callable[[str], str | None] | None = None) -> str:
+    """The message for a key that is none of `names`; see `renamed`."""
     from difflib import get_close_matches
 
+    if meant is not None and (elsewhere := meant(key)) is not None:
+        return f"Unknown {what} {key!r}; {elsewhere}"
     near = get_close_matches(key, names, n=1)
     hint = f"; did you mean {names[near[0]]!r}?" if near else f"; known: {', '.join(dict.fromkeys(names.values()))}."
     return f"Unknown {what} {key!r}{hint}"

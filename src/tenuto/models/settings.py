@@ -57,7 +57,9 @@ class CallSettings(Struct, frozen=True, kw_only=True):
 
 
 _OURS = ("max_retries", "timeout")
-_SETTINGS = spellings((*ModelSettings.__struct_fields__, *_OURS))
+SETTINGS = spellings((*ModelSettings.__struct_fields__, *_OURS))
+"""Both spellings of the keys of `model_settings`."""
+
 _TIMEOUTS = spellings(Timeouts.__struct_fields__)
 
 
@@ -67,7 +69,7 @@ def renamed_settings(given: object, name: str = "model_settings") -> dict[str, A
     Raises:
         TypeError: An unknown key, or no mapping.
     """
-    settings = renamed(mapping(given, name), _SETTINGS, f"{name} key")
+    settings = renamed(mapping(given, name), SETTINGS, f"{name} key")
     if (timeout := settings.get("timeout")) is not None:
         settings["timeout"] = renamed(mapping(timeout, f"{name}['timeout']"), _TIMEOUTS, "timeout")
     return settings

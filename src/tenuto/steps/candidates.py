@@ -73,7 +73,7 @@ def check_model(given: object, agent_id: str) -> None:
             raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_ARRAY_EMPTY", domain="AGENT")
         check_models(cast("Sequence[Any]", given), f"Agent {agent_id!r}")
     elif not given:
-        message = f"Agent {agent_id!r} needs model=, such as 'openai/gpt-5.6-sol' or 'local/smollm2'."
+        message = f"Agent {agent_id!r} needs model=, such as 'openai/gpt-5-mini' or 'local/smollm2'."
         raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_REQUIRED", domain="AGENT")
 
 
