@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Generic, Protocol, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -140,6 +140,12 @@ class Starting(Protocol):
         ...
 
 
+_NOT_STARTED = (
+    "stream() has not started yet: write `output = await agent.stream(...)`, or "
+    "`async with agent.stream(...) as output`, then read output.full_stream or output.text_stream."
+)
+
+
 class PendingStream(Generic[OutputT]):
     """A run that starts when this is awaited or entered, once."""
 
@@ -159,6 +165,17 @@ class PendingStream(Generic[OutputT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Detach; the run goes on."""
+
+    if not TYPE_CHECKING:  # to a type checker all of these are mistakes anyway
+
+        def __aiter__(self) -> Any:
+            raise TypeError(_NOT_STARTED)
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(RunOutput, name):
+                raise AttributeError(_NOT_STARTED)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message)
 
     async def _start(self) -> RunOutput[OutputT]:
         if self._started is not None:

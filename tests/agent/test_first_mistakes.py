@@ -79,3 +79,24 @@ def test_an_agent_without_a_model():
         Agent(name="clerk", llm="openai/gpt-5-mini")
     with pytest.raises(ConfigurationError, match="needs model="):
         Agent(name="clerk")
+
+
+async def test_a_stream_that_nobody_awaited():
+    agent = Agent(name="clerk", model=ScriptedModel("Hi"))
+    with pytest.raises(TypeError, match=r"await agent.stream"):
+        async for _ in agent.stream("Hi"):
+            pass
+    with pytest.raises(AttributeError, match=r"await agent.stream"):
+        _ = agent.stream("Hi").full_stream
+    with pytest.raises(AttributeError, match="no attribute 'ful_stream'"):
+        _ = agent.stream("Hi").ful_stream
+    output = await agent.stream("Hi")
+    assert "await it" in repr(output.text)
+    assert await output.text == "Hi"
+
+
+@pytest.mark.parametrize(("key", "meant"), [("model", "id"), ("base_url", "url"), ("apikey", "api_key")])
+def test_a_key_that_no_model_record_has(key, meant):
+    agent = Agent(name="clerk", model={"id": "mine/model", key: "x"})
+    with pytest.raises(ConfigurationError, match=f"did you mean '{meant}'"):
+        agent.generate_sync("Hi")

@@ -19,6 +19,7 @@ from tenuto.models.formats import FORMATS
 from tenuto.models.ports import LanguageModel
 
 _KEYS = ("id", "provider_id", "model_id", "url", "api_key", "headers", "api")
+_MEANT = {"model": "id", "name": "id", "model_name": "id", "base_url": "url", "api_base": "url", "endpoint": "url"}
 _APIS: tuple[Dialect, ...] = get_args(Dialect)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -83,7 +84,7 @@ def _normalised(given: Mapping[str, Any]) -> dict[str, Any]:
         if key not in _KEYS:
             from difflib import get_close_matches
 
-            near = get_close_matches(key, _KEYS, 1)
+            near = [_MEANT[key]] if key in _MEANT else get_close_matches(key, _KEYS, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(_KEYS)}."
             raise TypeError(f"A model record has no key {name!r}; {hint}")
         if key in record:

@@ -53,6 +53,9 @@ class Later(Generic[T]):
     def __await__(self) -> Generator[Any, Any, T]:
         return self._wait().__await__()
 
+    def __repr__(self) -> str:
+        return "<a value that is there when the run has ended: await it>"
+
 
 class Feed(Protocol):
     """Brings a viewer its chunks from elsewhere."""
