@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from tenuto import Agent, Tenuto, tool
+from tenuto import Agent, Tenuto, create_tool, tool
 from tenuto.errors import ConfigurationError
 from tenuto.testing import Call, ScriptedModel
 
@@ -100,3 +100,41 @@ def test_a_key_that_no_model_record_has(key, meant):
     agent = Agent(name="clerk", model={"id": "mine/model", key: "x"})
     with pytest.raises(ConfigurationError, match=f"did you mean '{meant}'"):
         agent.generate_sync("Hi")
+
+
+@pytest.mark.parametrize("key", ["parameters", "inputSchema", "schema"])
+def test_the_schema_of_a_tool_under_another_name(key):
+    with pytest.raises(TypeError, match="did you mean 'input_schema'"):
+        create_tool(id="pay", **{key: {"type": "object"}})
+    with pytest.raises(TypeError, match=r"input_schema= is one of create_tool\(\)"):
+        tool(**{key: {"type": "object"}})
+
+
+def test_a_tool_of_what_cannot_be_called():
+    with pytest.raises(ConfigurationError, match="execute= takes a function, not str"):
+        create_tool(id="pay", execute="pay")
+    with pytest.raises(ConfigurationError, match="effects= takes 'none', 'idempotent', 'once', not 'read'"):
+        tool(effects="read")(pay.fn)
+
+
+def test_properties_that_were_given_as_a_schema():
+    """They are a valid JSON Schema that demands nothing, so a model would be held to nothing."""
+    names = {"city": {"type": "string"}}
+    with pytest.raises(ConfigurationError, match=r"'city' is no keyword .*'properties'"):
+        create_tool(id="weather", input_schema=names)
+    with pytest.raises(ConfigurationError, match=r"'city' is no keyword .*'properties'"):
+        Agent(name="clerk", model=ScriptedModel("{}")).generate_sync("Hi", structured_output={"schema": names})
+    create_tool(id="weather", input_schema={"properties": names})
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}, '"type": "image"'),
+        ({"role": "assistant", "content": [{"type": "tool_use", "id": "c"}]}, '"type": "tool-call"'),
+        ({"role": "tool", "tool_call_id": "c", "content": "paid"}, '"type": "tool-result", "tool_call_id"'),
+    ],
+)
+def test_messages_in_the_form_of_a_vendor(message, remedy):
+    with pytest.raises(ConfigurationError, match=remedy):
+        Agent(name="clerk", model=ScriptedModel("Hi")).generate_sync([message])

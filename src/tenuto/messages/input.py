@@ -146,13 +146,7 @@ class MessageReader:
                 raise _not_a_message(item, place)
 
     def _model_message(self, role: str, content: object, item: Mapping[str, Any], place: int) -> _Read:
-        if taken := [name for name in _OPENAI if item.get(name)]:
-            text = (
-                f"Message {place} has {taken[0]!r}, a field of OpenAI's own messages; write calls as parts "
-                '{"type": "tool-call", "tool_call_id": ..., "tool_name": ..., "input": ...} of the content, results as '
-                'a message of role "tool" with parts {"type": "tool-result", ...}.'
-            )
-            raise _invalid(text)
+        _refuse_openai(item, place)
         found = list(_parts(role, content, place))
         parts = tuple(part for part in found if not isinstance(part, Answer))
         return self._new(role, parts, item, place), [part for part in found if isinstance(part, Answer)]
@@ -239,6 +233,7 @@ def _answers(item: object, place: int) -> list[Answer] | None:
     given = cast("Mapping[str, Any]", item)
     content = given.get("content")
     if not isinstance(content, (list, tuple)):
+        _refuse_openai(given, place)
         raise _not_a_message(given, place)
     answers: list[Answer] = []
     for part in cast("Sequence[object]", content):
@@ -276,6 +271,17 @@ def _parts(role: str, content: object, place: int) -> Iterable[s.MessagePart | A
         except NotAPart as error:
             raise NotAPart(f"part {at} {error}") from error
         yield found
+
+
+def _refuse_openai(item: Mapping[str, Any], place: int) -> None:
+    if taken := [name for name in _OPENAI if item.get(name)]:
+        text = (
+            f"Message {place} has {taken[0]!r}, a field of OpenAI's own messages; write calls as parts "
+            '{"type": "tool-call", "tool_call_id": ..., "tool_name": ..., "input": ...} of the content, results as a '
+            'message of role "tool" with parts {"type": "tool-result", "tool_call_id": ..., "tool_name": ..., '
+            '"result": ...}.'
+        )
+        raise _invalid(text)
 
 
 def _not_a_message(given: Any, place: int) -> ConfigurationError:

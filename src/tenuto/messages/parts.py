@@ -32,6 +32,16 @@ class NotAPart(ValueError):
     """A part that cannot be read; the message says why."""
 
 
+_FOREIGN = {
+    "image_url": ' Write {"type": "image", "image": url}.',
+    "input_image": ' Write {"type": "image", "image": url}.',
+    "input_text": ' Write {"type": "text", "text": ...}.',
+    "output_text": ' Write {"type": "text", "text": ...}.',
+    "tool_use": ' Write {"type": "tool-call", "tool_call_id": ..., "tool_name": ..., "input": ...}.',
+    "tool_result": ' Write it as a "tool-result" in a message of role "tool".',
+}
+
+
 def read_part(role: str, part: object) -> s.MessagePart | Answer:
     """The stored form of a part; a `tool-result` is an answer to a call elsewhere.
 
@@ -43,8 +53,9 @@ def read_part(role: str, part: object) -> s.MessagePart | Answer:
     kind = cast("Mapping[str, Any]", part).get("type") if isinstance(part, Mapping) else None
     if kind not in KINDS[role]:
         known = ", ".join(KINDS[role])
+        instead = _FOREIGN.get(kind, "") if isinstance(kind, str) else ""
         raise NotAPart(
-            f"is no part of a message of role {role!r}: {shown(cast('object', part))}. Known parts: {known}."
+            f"is no part of a message of role {role!r}: {shown(cast('object', part))}. Known parts: {known}.{instead}"
         )
     given = cast("Mapping[str, Any]", part)
     try:

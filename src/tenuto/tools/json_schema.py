@@ -14,7 +14,7 @@ from tenuto.core.payloads import Json
 from tenuto.messages.bounded import bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from jsonschema.exceptions import ValidationError
 
@@ -59,13 +59,34 @@ def shown_place(place: Iterable[int | str]) -> str:
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
 
 
+_NO_CHECK = frozenset(
+    {"$schema", "$id", "$ref", "$defs", "$anchor", "$dynamicRef", "$dynamicAnchor", "$vocabulary", "$comment"}
+    | {"definitions", "title", "description", "default", "deprecated", "readOnly", "writeOnly", "examples", "nullable"}
+    | {"then", "else", "minContains", "maxContains", "contentEncoding", "contentMediaType", "contentSchema"}
+)
+_MAX_NAMED = 5
+
+
+def without_keyword(schema: Mapping[str, Any]) -> str | None:
+    """Why `schema` says nothing though it is not empty: the properties of an object were written as the schema."""
+    from jsonschema import Draft202012Validator
+
+    known = cast("Any", Draft202012Validator).VALIDATORS
+    if not schema or any(key in known or key in _NO_CHECK or key.startswith("x-") for key in schema):
+        return None
+    named = ", ".join(map(repr, list(schema)[:_MAX_NAMED]))
+    return f"#: {named} is no keyword of JSON Schema; {{'type': 'object', 'properties': {{...}}}} has such names inside"
+
+
 def problem(schema: Json) -> str | None:
     """Why `schema` cannot be used, else None."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
+    if isinstance(schema, dict) and (wrong := without_keyword(cast("dict[str, Any]", schema))) is not None:
+        return wrong
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(cast("Any", schema))
     except SchemaError as error:
         return bounded(f"{_place(error.absolute_path)}: {error.message}", _MAX_REASON)
     except RecursionError:

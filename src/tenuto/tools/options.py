@@ -139,4 +139,4 @@ def check_limits(tool: Tool[Any, ..., Any]) -> None:
 
 def _one_of(tool: str, option: str, value: object, known: Sequence[str]) -> None:
     if value not in known:
-        raise ConfigurationError(f"Tool {tool!r}: {option}={value!r} is none of {', '.join(known)}.")
+        raise ConfigurationError(f"Tool {tool!r}: {option}= takes {', '.join(map(repr, known))}, not {value!r}.")

@@ -78,7 +78,7 @@ class Tool(Generic[D_contra, P, R_co]):
     ) -> None:
         if fn is not None:
             functools.update_wrapper(self, fn, ("__module__", "__name__", "__qualname__", "__doc__"), ())
-        self.settings: ToolSettings = _settings(fields)
+        self.settings: ToolSettings = _settings(fields, whole=whole is not None)
         given = self.settings
         self.fn: Callable[P, R_co] | None = fn
         self.id: str = id or _name_of(fn)
@@ -335,13 +335,31 @@ def as_tool(given: AnyTool[D], name: str | None = None) -> Tool[D, ..., Any]:
     return Tool(cast("Callable[..., Any]", given), id=name)
 
 
-def _settings(fields: Mapping[str, Any]) -> ToolSettings:
+def _settings(fields: Mapping[str, Any], *, whole: bool = False) -> ToolSettings:
     for name in fields:
         if name not in ToolSettings.__struct_fields__:
-            known = ", ".join(ToolSettings.__struct_fields__)
-            message = f"A tool has no option {name!r}; they are: id, description, {known}."
-            raise TypeError(message)
+            raise TypeError(_no_option(name, whole=whole))
     return ToolSettings(**fields)
+
+
+_MEANT = {
+    **dict.fromkeys(("parameters", "schema", "args_schema", "inputSchema", "params_json_schema"), "input_schema"),
+    **dict.fromkeys(("func", "fn", "function", "handler"), "execute"),
+    "name": "id",
+}
+_OF_CREATE_TOOL = ("input_schema", "execute")
+
+
+def _no_option(name: str, *, whole: bool) -> str:
+    from difflib import get_close_matches
+
+    options = ("id", "description", *(_OF_CREATE_TOOL if whole else ()), *ToolSettings.__struct_fields__)
+    near = [_MEANT[name]] if name in _MEANT else get_close_matches(name, (*options, *_OF_CREATE_TOOL), n=1)
+    if near and near[0] not in options:
+        return f"A tool made of a function has no option {name!r}; {near[0]}= is one of create_tool()."
+    return f"A tool has no option {name!r}; " + (
+        f"did you mean {near[0]!r}?" if near else f"they are: {', '.join(options)}."
+    )
 
 
 def _name_of(fn: Callable[..., Any] | None) -> str:

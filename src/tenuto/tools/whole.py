@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from tenuto.core.errors import ConfigurationError
+from tenuto.tools.json_schema import without_keyword
 from tenuto.tools.schema import NOTHING, Bound, without_titles
 from tenuto.tools.shape import DataSchema, Shape
 
@@ -90,6 +91,8 @@ def check_whole_key(tool: str, key: Sequence[str] | None, schema: Mapping[str, A
 
 
 def _takes_context(tool: str, execute: Callable[..., Any]) -> bool:
+    if not callable(execute):
+        raise ConfigurationError(f"Tool {tool!r}: execute= takes a function, not {type(execute).__name__}.")
     try:
         parameters = list(inspect.signature(execute).parameters.values())
     except (TypeError, ValueError):
@@ -107,6 +110,8 @@ def _of_type_object(owner: str, schema: DataSchema) -> DataSchema:
     if not isinstance(schema, Mapping):
         return schema
     given = schema
+    if (wrong := without_keyword(given)) is not None:
+        raise ConfigurationError(f"{owner}: the dict is no JSON Schema ({wrong}).")
     if "type" not in given and not given.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
         return {"type": "object", **given}
     if given.get("type") != "object":
