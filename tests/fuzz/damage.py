@@ -139,9 +139,11 @@ def _chat(payload: dict[str, Any]) -> Carried:
 
 def _chat_call(function: dict[str, Any], *, finished: bool) -> Carried:
     yield "called", ""
-    if not function.get("name"):
+    arguments = function.get("arguments") or ""
+    whole = parse_arguments(arguments or "-")[0] is not None
+    if not function.get("name") or (arguments and not whole):  # some servers send the name with each piece
         yield "arguments", ""
-    elif not finished and parse_arguments(function.get("arguments") or "-")[0] is not None:
+    elif whole and not finished:
         for kind in ("calls", "order", "reason"):  # a whole call in one event
             yield kind, ""
 
