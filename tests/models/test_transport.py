@@ -223,6 +223,7 @@ async def test_many_streams_at_once_share_a_session():
 
 
 def test_K01_a_loop_each_time_and_in_two_threads():
+    before = set(sessions._slots)  # a loop of another test may live on: that of the sync twins
     with FakeProvider(lambda _: Reply("x")) as fake:
         model = model_of(fake)
         texts = [text_of(asyncio.run(run(model))) for _ in range(2)]
@@ -232,7 +233,7 @@ def test_K01_a_loop_each_time_and_in_two_threads():
         for thread in threads:
             thread.join()
     assert texts == ["x"] * 4
-    assert not sessions._slots
+    assert set(sessions._slots) <= before
 
 
 SCRIPT = """
