@@ -107,7 +107,7 @@ async def test_a_typed_dict_as_schema():
 
 @both
 @pytest.mark.parametrize("given", [None, {}, {"plan": 3, "seats": "many"}])
-async def test_values_that_do_not_fit_keep_the_run_from_starting(verb, given):
+async def test_conformance_16_values_that_do_not_fit_keep_the_run_from_starting(verb, given):
     look = Look()
     asked = []
     one = agent(look, request_context_schema=Tenant, instructions=lambda _: asked.append(1) or "x")
