@@ -15,12 +15,13 @@ from msgspec import Raw, Struct
 
 from tenuto.core.credentials import redact, secrets_of, shown_url
 from tenuto.core.errors import ModelError
+from tenuto.models.answering import Answering
 from tenuto.models.catalogue import ModelInfo
 from tenuto.models.http_errors import bounded, from_response
 from tenuto.models.ports import ModelRequest, Part, RawEvent, RequestStart, StructuredSupport
 from tenuto.models.sse import DEFAULT_LIMIT, SseSplitter
 from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest, HttpResponse, Transport
-from tenuto.models.wire_format import Answering, Reader, TakesUrls, WireFormat, WireRequest
+from tenuto.models.wire_format import Reader, TakesUrls, WireFormat, WireRequest
 
 USER_AGENT = "tenuto"
 _UNREADABLE = (

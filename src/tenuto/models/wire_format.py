@@ -12,8 +12,9 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from tenuto.core.payloads import Json
+from tenuto.models.answering import Answering
 from tenuto.models.assemble import Assembler
-from tenuto.models.ports import ModelRequest, Part, ProviderTool
+from tenuto.models.ports import ModelRequest, Part
 
 
 class WireRequest(Struct, frozen=True):
@@ -33,22 +34,6 @@ class WireRequest(Struct, frozen=True):
     headers: Mapping[str, str] = {}
     listed: tuple[str, ...] = ()
     warnings: tuple[Json, ...] = ()
-
-
-class Answering(Struct, frozen=True):
-    """What a reader must know of the answer it reads.
-
-    Attributes:
-        headers: Of the HTTP response, lower-cased.
-        secrets: What error messages must not repeat.
-        provider_tools: Those of the request; they hold the caller's names.
-    """
-
-    provider: str
-    headers: Mapping[str, str]
-    assembler: Assembler
-    secrets: tuple[str, ...] = ()
-    provider_tools: tuple[ProviderTool, ...] = ()
 
 
 class Reader(Protocol):

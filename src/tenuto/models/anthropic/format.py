@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tenuto.models.answering import Answering
 from tenuto.models.anthropic.blocks import is_text
 from tenuto.models.anthropic.messages import AnthropicMessages
 from tenuto.models.anthropic.options import read_options
@@ -17,7 +18,7 @@ from tenuto.models.anthropic.traits import traits_of
 from tenuto.models.assemble import Assembler
 from tenuto.models.ports import ModelRequest, StructuredSupport
 from tenuto.models.render import rendered
-from tenuto.models.wire_format import Answering, WireRequest
+from tenuto.models.wire_format import WireRequest
 
 VERSION = "2023-06-01"
 _BETA = "anthropic-beta"

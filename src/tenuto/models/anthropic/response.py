@@ -13,18 +13,14 @@ from typing import Any, cast
 
 import msgspec
 
-from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
-from tenuto.core.payloads import ResponseMetadataPayload, Usage
+from tenuto.core.payloads import Usage
+from tenuto.models.answering import Answering
 from tenuto.models.anthropic.content import Content
 from tenuto.models.anthropic.request import CONTAINER
 from tenuto.models.anthropic.wire import Event, Message, Whole, WireUsage
-from tenuto.models.http_errors import ProviderError, bounded, broken_stream, in_band, read_error
+from tenuto.models.http_errors import ProviderError, broken_stream, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
-from tenuto.models.wire_format import Answering
-
-_SHOWN = 16 * 1024
-"""Bytes of an unreadable event that are looked through before a few of them are shown."""
 
 _REASONS: Mapping[str, ProviderReason] = {
     "end_turn": "stop",
@@ -58,16 +54,15 @@ class AnthropicResponse:
     """Decodes one answer; see `wire_format.Reader`."""
 
     __slots__ = (
-        "_assembler", "_content", "_final", "_headers", "_named", "_provider", "_reason", "_secrets", "_usage",
+        "_answering", "_assembler", "_content", "_final", "_named", "_provider", "_reason", "_usage",
         "finished",
     )  # fmt: skip
 
     def __init__(self, answering: Answering) -> None:
         self.finished: bool = False
+        self._answering = answering
         self._provider = answering.provider
-        self._headers = answering.headers
         self._assembler = answering.assembler
-        self._secrets = answering.secrets
         self._content = Content(answering.provider, answering.assembler)
         self._named = False
         self._reason: str | None = None
@@ -102,12 +97,7 @@ class AnthropicResponse:
         """See `Reader.end`."""
         if self.finished:
             return []
-        raise ModelError(
-            f"The answer of {self._provider} was cut off: the stream ended without message_stop.",
-            id="MODEL_STREAM_CUT_OFF",
-            provider=self._provider,
-            retryable=True,
-        )
+        raise self._answering.cut_off("message_stop")
 
     def whole(self, body: bytes) -> list[Part]:
         """See `Reader.whole`."""
@@ -161,9 +151,7 @@ class AnthropicResponse:
     def _begin(self, message: Message) -> None:
         """Say which response this is; it may have content already."""
         self._named = True
-        known = self._secrets
-        headers = {name: redact(value, known) for name, value in self._headers.items() if name != "set-cookie"}
-        self._assembler.parts.append(ResponseMetadataPayload(message.id or None, None, message.model or None, headers))
+        self._answering.name(message.id, message.model)
         self._count(message.usage)
         self._reason = message.stop_reason or None
         for index, block in enumerate(message.content or ()):
@@ -208,27 +196,14 @@ class AnthropicResponse:
         self._assembler.parts.append(Finish(reason, usage_of(self._usage), self._reason, metadata))
 
     def _failed(self, said: Any) -> ModelError:
-        error = read_error(said) or read_error({"error": "the provider gave no message"})
-        assert error is not None  # noqa: S101 - the second one always reads
-        return in_band(self._provider, error, self._secrets, status=_STATUS.get(error.type or ""))
+        error = read_error(said) or ProviderError("the provider gave no message")
+        return self._answering.failed(error, _STATUS.get(error.type or ""))
 
     def _broken(self, what: str) -> ModelError:
         return broken_stream(self._provider, what)
 
     def _unreadable(self, data: bytes, error: Exception) -> ModelError:
-        try:
-            said = _error_in(_any(data))
-        except (msgspec.DecodeError, RecursionError):
-            said = None
-        if said is not None:
-            return in_band(self._provider, said, self._secrets, status=_STATUS.get(said.type or ""))
-        shown = bounded(redact(data[:_SHOWN].decode("utf-8", "replace"), self._secrets), 200)
-        return ModelError(
-            f"{self._provider} sent an event that is not one of a message ({error}): {shown}",
-            id="MODEL_EVENT_INVALID",
-            provider=self._provider,
-            retryable=True,
-        )
+        return self._answering.unreadable(data, error, "one of a message", read=_error_in, statuses=_STATUS)
 
 
 def _error_in(value: Any) -> ProviderError | None:

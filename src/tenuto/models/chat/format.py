@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from tenuto.models.answering import Answering
 from tenuto.models.assemble import Assembler
 from tenuto.models.catalogue import Quirks
 from tenuto.models.chat.messages import ChatMessages, is_embedded
@@ -17,7 +18,7 @@ from tenuto.models.chat.response import ChatResponse
 from tenuto.models.ports import ModelRequest, StructuredSupport
 from tenuto.models.render import rendered
 from tenuto.models.tool_cache import ToolCache
-from tenuto.models.wire_format import Answering, WireRequest
+from tenuto.models.wire_format import WireRequest
 
 
 class ChatFormat:

@@ -13,19 +13,15 @@ from typing import Any, cast
 
 import msgspec
 
-from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
-from tenuto.core.payloads import FilePayload, ResponseMetadataPayload, Usage
+from tenuto.core.payloads import FilePayload, Usage
+from tenuto.models.answering import Answering
 from tenuto.models.assemble import ToolDelta, parse_arguments
 from tenuto.models.chat.wire import NO_DELTA, CallDelta, ChatChunk, Choice, Delta, Head, WireUsage
-from tenuto.models.http_errors import bounded, broken_stream, in_band, read_error
+from tenuto.models.http_errors import broken_stream, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
-from tenuto.models.wire_format import Answering
 
 DONE = b"[DONE]"
-_SHOWN = 16 * 1024
-"""Bytes of an unreadable event that are looked through before a few of them are shown."""
-
 _REASONS: Mapping[str, ProviderReason] = {
     "stop": "stop",
     "eos": "stop",
@@ -47,16 +43,15 @@ class ChatResponse:
     """Decodes one answer; see `wire_format.Reader`."""
 
     __slots__ = (
-        "_assembler", "_called", "_headers", "_logprobs", "_named", "_provider", "_reason", "_refusal", "_secrets",
+        "_answering", "_assembler", "_called", "_logprobs", "_named", "_provider", "_reason", "_refusal",
         "_urls", "_usage", "finished",
     )  # fmt: skip
 
     def __init__(self, answering: Answering) -> None:
         self.finished: bool = False
+        self._answering = answering
         self._provider = answering.provider
-        self._headers = answering.headers
         self._assembler = answering.assembler
-        self._secrets = answering.secrets
         self._called = b""
         self._named = False
         self._reason: str | None = None
@@ -100,12 +95,7 @@ class ChatResponse:
         if self.finished:
             return []
         if self._reason is None:
-            raise ModelError(
-                f"The answer of {self._provider} was cut off: the stream ended without a finish reason.",
-                id="MODEL_STREAM_CUT_OFF",
-                provider=self._provider,
-                retryable=True,
-            )
+            raise self._answering.cut_off("a finish reason")
         self._assembler.end()
         if not self._assembler.calls and _REASONS.get(self._reason) == "tool-calls":
             raise broken_stream(self._provider, f"it ends with {self._reason} and holds no tool call")
@@ -155,10 +145,7 @@ class ChatResponse:
         if not head.id and b'"delta"' not in data:
             return
         self._named = True
-        created = int(head.created * 1000) if head.created else None
-        known = self._secrets
-        headers = {name: redact(value, known) for name, value in self._headers.items() if name != "set-cookie"}
-        self._assembler.parts.append(ResponseMetadataPayload(head.id or None, created, head.model or None, headers))
+        self._answering.name(head.id, head.model, head.created)
 
     def _is_repeat(self, choice: Choice, data: bytes) -> bool:
         """Whether an event of whole calls came before, byte for byte: nobody else tells calls without ids apart."""
@@ -170,13 +157,13 @@ class ChatResponse:
 
     def _check_error(self, data: bytes) -> None:
         if (error := read_error(_any(data))) is not None:
-            raise in_band(self._provider, error, self._secrets)
+            raise self._answering.failed(error)
 
     def _choice(self, choice: Choice) -> None:
         if choice.error is not None or choice.finish_reason == "error":
             error = read_error({"error": choice.error or "the provider ended the answer with an error"})
             if error is not None:
-                raise in_band(self._provider, error, self._secrets)
+                raise self._answering.failed(error)
         if choice.logprobs is not None:
             self._logprobs += choice.logprobs.content or ()
         self._delta(choice.delta or choice.message or NO_DELTA)
@@ -244,19 +231,7 @@ class ChatResponse:
             self._assembler.file(FilePayload(url, "image/*"))
 
     def _unreadable(self, data: bytes, error: Exception) -> ModelError:
-        try:
-            said = read_error(_any(data))
-        except (msgspec.DecodeError, RecursionError):
-            said = None
-        if said is not None:
-            return in_band(self._provider, said, self._secrets)
-        shown = bounded(redact(data[:_SHOWN].decode("utf-8", "replace"), self._secrets), 200)
-        return ModelError(
-            f"{self._provider} sent an event that is not a chat completion chunk ({error}): {shown}",
-            id="MODEL_EVENT_INVALID",
-            provider=self._provider,
-            retryable=True,
-        )
+        return self._answering.unreadable(data, error, "a chat completion chunk")
 
 
 def _is_plain(choice: Choice, delta: Delta, chunk: ChatChunk) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from tenuto.models.answering import Answering
 from tenuto.models.assemble import Assembler
 from tenuto.models.gemini.contents import Turns
 from tenuto.models.gemini.family import family_of
@@ -20,7 +21,7 @@ from tenuto.models.gemini.tools import offered, write_tool
 from tenuto.models.ports import ModelRequest
 from tenuto.models.render import rendered
 from tenuto.models.tool_cache import ToolCache
-from tenuto.models.wire_format import Answering, WireRequest
+from tenuto.models.wire_format import WireRequest
 
 _ITS_OWN = (
     "https://generativelanguage.googleapis.com/",

@@ -14,18 +14,16 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw
 
-from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
-from tenuto.core.payloads import ResponseMetadataPayload, Usage
+from tenuto.core.payloads import Usage
+from tenuto.models.answering import Answering
 from tenuto.models.gemini.answer_parts import AnswerParts
 from tenuto.models.gemini.grounding import Sources
 from tenuto.models.gemini.parts import KEY
 from tenuto.models.gemini.wire import NOTHING, Candidate, Event, PartIn, PromptFeedback, UsageMetadata
-from tenuto.models.http_errors import bounded, in_band, read_error
+from tenuto.models.http_errors import ProviderError, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
-from tenuto.models.wire_format import Answering
 
-_SHOWN = 16 * 1024
 _REASONS: Mapping[str, ProviderReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -63,16 +61,15 @@ class GeminiResponse:
     """Decodes one answer; see `wire_format.Reader`."""
 
     __slots__ = (
-        "_assembler", "_blocked", "_headers", "_kept", "_named", "_parts", "_provider", "_reason", "_secrets",
+        "_answering", "_assembler", "_blocked", "_kept", "_named", "_parts", "_provider", "_reason",
         "_sources", "_usage", "finished",
     )  # fmt: skip
 
     def __init__(self, answering: Answering) -> None:
         self.finished: bool = False
+        self._answering = answering
         self._provider = answering.provider
-        self._headers = answering.headers
         self._assembler = answering.assembler
-        self._secrets = answering.secrets
         self._parts = AnswerParts(answering.provider, answering.assembler)
         self._sources = Sources()
         self._named = False
@@ -117,12 +114,7 @@ class GeminiResponse:
             return []
         raw_reason = self._blocked or self._reason
         if raw_reason is None:
-            raise ModelError(
-                f"The answer of {self._provider} was cut off: the stream ended without a finish reason.",
-                id="MODEL_STREAM_CUT_OFF",
-                provider=self._provider,
-                retryable=True,
-            )
+            raise self._answering.cut_off("a finish reason")
         self._parts.end()
         self.finished = True
         reason = "content-filter" if self._blocked else self._normalised(raw_reason)
@@ -166,9 +158,7 @@ class GeminiResponse:
 
     def _name(self, event: Event) -> None:
         self._named = True
-        headers = {name: redact(value, self._secrets) for name, value in self._headers.items() if name != "set-cookie"}
-        said = ResponseMetadataPayload(event.response_id or None, None, event.model_version or None, headers)
-        self._assembler.parts.append(said)
+        self._answering.name(event.response_id, event.model_version)
 
     def _take_feedback(self, raw: Raw) -> None:
         self._kept["promptFeedback"] = raw
@@ -199,25 +189,11 @@ class GeminiResponse:
             self._parts.opaque(part)
 
     def _failed(self, error: Any) -> ModelError:
-        said = read_error({"error": error})
-        if said is None:
-            said = read_error({"error": "the provider ended the answer with an error"})
-        return in_band(self._provider, cast("Any", said), self._secrets)
+        said = read_error({"error": error}) or ProviderError("the provider ended the answer with an error")
+        return self._answering.failed(said)
 
     def _unreadable(self, data: bytes, error: Exception) -> ModelError:
-        try:
-            said = read_error(_any(data))
-        except (msgspec.DecodeError, RecursionError):
-            said = None
-        if said is not None:
-            return in_band(self._provider, said, self._secrets)
-        shown = bounded(redact(data[:_SHOWN].decode("utf-8", "replace"), self._secrets), 200)
-        return ModelError(
-            f"{self._provider} sent an event that is not a Gemini response ({error}): {shown}",
-            id="MODEL_EVENT_INVALID",
-            provider=self._provider,
-            retryable=True,
-        )
+        return self._answering.unreadable(data, error, "a Gemini response")
 
 
 def _is_plain(part: PartIn, candidate: Candidate, event: Event) -> bool:

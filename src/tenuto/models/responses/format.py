@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tenuto.models.answering import Answering
 from tenuto.models.assemble import Assembler
 from tenuto.models.ports import ModelRequest
 from tenuto.models.render import rendered
@@ -18,7 +19,7 @@ from tenuto.models.responses.options import read_options
 from tenuto.models.responses.reasoning import reasons
 from tenuto.models.responses.request import Writer
 from tenuto.models.responses.response import ResponsesReader
-from tenuto.models.wire_format import Answering, WireRequest
+from tenuto.models.wire_format import WireRequest
 
 
 class ResponsesFormat:

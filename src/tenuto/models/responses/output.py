@@ -14,10 +14,10 @@ from typing import Any, Literal, cast
 import msgspec
 
 from tenuto.core.errors import ModelError
+from tenuto.models.answering import Answering
 from tenuto.models.assemble import ToolDelta, as_text
 from tenuto.models.responses.tool_items import ToolItems
 from tenuto.models.responses.wire import Event
-from tenuto.models.wire_format import Answering
 
 Item = Mapping[str, Any]
 Kind = Literal["output_text", "refusal", "summary", "reasoning_text", "arguments"]

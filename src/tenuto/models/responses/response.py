@@ -13,20 +13,16 @@ from typing import Any
 
 import msgspec
 
-from tenuto.core.credentials import redact
 from tenuto.core.errors import ModelError
-from tenuto.core.payloads import ResponseMetadataPayload, Usage
-from tenuto.models.http_errors import ProviderError, bounded, broken_stream, in_band, read_error
+from tenuto.core.payloads import Usage
+from tenuto.models.answering import Answering
+from tenuto.models.http_errors import ProviderError, broken_stream, read_error
 from tenuto.models.ports import Finish, Part, ProviderReason
 from tenuto.models.responses.output import OutputItems
 from tenuto.models.responses.sequence import EventOrder
 from tenuto.models.responses.wire import Event, ResponseObject, WireUsage
-from tenuto.models.wire_format import Answering
 
 _DONE = b"[DONE]"
-_SHOWN = 16 * 1024
-"""Bytes of an unreadable event that are looked through before a few of them are shown."""
-
 _CUT_SHORT: Mapping[str | None, ProviderReason] = {
     "max_output_tokens": "length",
     "max_messages": "length",
@@ -84,12 +80,7 @@ class ResponsesReader:
         """
         if self.finished:
             return []
-        raise ModelError(
-            f"The answer of {self._answering.provider} was cut off: the stream ended without response.completed.",
-            id="MODEL_STREAM_CUT_OFF",
-            provider=self._answering.provider,
-            retryable=True,
-        )
+        raise self._answering.cut_off("response.completed")
 
     def whole(self, body: bytes) -> list[Part]:
         """See `Reader.whole`."""
@@ -124,13 +115,7 @@ class ResponsesReader:
         if self._named:
             return
         self._named = True
-        known = self._answering.secrets
-        headers = {
-            name: redact(value, known) for name, value in self._answering.headers.items() if name != "set-cookie"
-        }
-        created = int(response.created_at * 1000) if response.created_at else None
-        metadata = ResponseMetadataPayload(response.id or None, created, response.model or None, headers)
-        self._answering.assembler.parts.append(metadata)
+        self._answering.name(response.id, response.model, response.created_at)
 
     def _ended(self, response: ResponseObject, status: str) -> None:
         if status not in {"completed", "incomplete"}:
@@ -165,26 +150,14 @@ class ResponsesReader:
     def _failed(self, response: ResponseObject, status: str) -> ModelError:
         error = read_error({"error": response.error}) if response.error else None
         said = error or ProviderError(f"the response ended as {status or 'nothing'!r}")
-        return in_band(self._answering.provider, said, self._answering.secrets)
+        return self._answering.failed(said)
 
     def _check_error(self, data: bytes) -> None:
         if (error := read_error(_any(data))) is not None:
-            raise in_band(self._answering.provider, error, self._answering.secrets)
+            raise self._answering.failed(error)
 
     def _unreadable(self, data: bytes, error: Exception) -> ModelError:
-        try:
-            said = read_error(_any(data))
-        except (msgspec.DecodeError, RecursionError):
-            said = None
-        if said is not None:
-            return in_band(self._answering.provider, said, self._answering.secrets)
-        shown = bounded(redact(data[:_SHOWN].decode("utf-8", "replace"), self._answering.secrets), 200)
-        return ModelError(
-            f"{self._answering.provider} sent an event that is not one of a response ({error}): {shown}",
-            id="MODEL_EVENT_INVALID",
-            provider=self._answering.provider,
-            retryable=True,
-        )
+        return self._answering.unreadable(data, error, "one of a response")
 
 
 def usage_of(raw: Any) -> Usage:

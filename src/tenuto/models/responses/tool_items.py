@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from tenuto.core.payloads import FilePayload
+from tenuto.models.answering import Answering
 from tenuto.models.assemble import ToolDelta, as_text
 from tenuto.models.responses.items import CLIENT, HOSTED, Hosted, Item, client_args, hosted_args, is_ours
 from tenuto.models.responses.tools import type_of
-from tenuto.models.wire_format import Answering
 
 _IMAGE_TYPES = {"svg": "image/svg+xml", "jpg": "image/jpeg"}
 _encode = msgspec.json.Encoder().encode
