@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import tenuto
-from tenuto import Agent, RequestContext, StructuredOutput, Tenuto, create_durable_agent
+from tenuto import Agent, RequestContext, StructuredOutput, Tenuto, agent_fields, create_durable_agent, options
 from tenuto import bus as bus_room
 from tenuto.core import chunks, payloads
 from tenuto.core.clock import SystemClock
@@ -20,7 +20,8 @@ from tenuto.durable import DurableAgent
 from tenuto.messages.convert import to_turns
 from tenuto.messages.input import MessageReader, system_turns
 from tenuto.models.ports import NamedTool
-from tenuto.options import AllOptions, ModelSettingsDict, build_options, normalise
+from tenuto.options import AllOptions, ModelSettingsDict
+from tenuto.read_options import build_options, normalise
 from tenuto.runs.listing import Recovered, RecoveredRun
 from tenuto.runs.output import RunOutput
 from tenuto.runs.result import Response, Result
@@ -142,8 +143,9 @@ def takes(function: Any, parameter: str) -> bool:
     if parameter in parameters:
         return True
     more = [each.annotation for each in parameters.values() if each.kind is inspect.Parameter.VAR_KEYWORD]
-    types = [target.__globals__[name] for name in re.findall(r"Unpack\[(\w+)", " ".join(map(str, more)))]
-    return any(parameter in each.__annotations__ for each in types)
+    types = {**vars(options), **vars(agent_fields), **target.__globals__}
+    named = re.findall(r"Unpack\[(\w+)", " ".join(map(str, more)))
+    return any(parameter in types[name].__annotations__ for name in named)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line.section}-{line.theirs}")

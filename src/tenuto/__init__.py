@@ -6,10 +6,10 @@ from tenuto import Agent, tool
 from typing import TYPE_CHECKING, Any
 
 from tenuto.agent import Agent
+from tenuto.conditions import has_tool_call, step_count_is, total_tokens_over
 from tenuto.core.abort import AbortController, AbortSignal
 from tenuto.core.errors import TenutoError
 from tenuto.core.request_context import RequestContext
-from tenuto.options import has_tool_call, step_count_is, total_tokens_over
 from tenuto.steps.functions import durable_function
 from tenuto.structured.output import StructuredOutput
 from tenuto.tools import ToolContext, create_tool, tool

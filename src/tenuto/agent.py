@@ -10,36 +10,31 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Required, TypedDict, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
 from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starting, cancelled, with_output
 from tenuto.core.clock import SystemClock
-from tenuto.core.errors import ConfigurationError, RunError
+from tenuto.core.errors import RunError
 from tenuto.core.ids import RandomIds
 from tenuto.introspection import Introspection
 from tenuto.legacy import read_defaults
-from tenuto.messages.input import Messages, SystemInput
-from tenuto.misplaced import agent_arguments
-from tenuto.models.settings import check_retries
-from tenuto.options import OPTIONS, DefaultOptions, ModelConfig, OutputType, ResumeOptions, RunOptions
+from tenuto.messages.input import Messages
+from tenuto.read_agent import definition_of, read_arguments
 from tenuto.runs.listing import SuspendedRuns, list_suspended
 from tenuto.runs.result import Result
 from tenuto.runs.segments import Answer
-from tenuto.steps.candidates import check_model
-from tenuto.steps.run import UNSET, Definition
+from tenuto.steps.run import UNSET
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunStore
-from tenuto.tools.approval import ApprovalPolicy
-from tenuto.tools.hooks import ToolHooks, read_hooks
-from tenuto.tools.tool import Tool, Tools
-from tenuto.tools.toolbox import Toolbox
-from tenuto.tools.transform import TransformPolicy, read_policy
 from tenuto.twins import SyncTwins
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    from tenuto.agent_fields import AgentFields, DynamicTools
+    from tenuto.options import OutputType, ResumeOptions, RunOptions
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
@@ -49,34 +44,6 @@ _log = logging.getLogger("tenuto")
 
 default_store: RunStore = InMemoryStore()
 """Where runs are kept that were given no other place; gone with the process."""
-
-
-DynamicTools = Tools[DepsT] | Callable[..., Tools[DepsT] | Awaitable[Tools[DepsT]]]
-
-
-Metadata = Mapping[str, Any] | None
-
-
-class AgentFields(TypedDict, total=False):
-    """The arguments of `Agent` whose types do not depend on its dependencies."""
-
-    id: str | None
-    name: str | None
-    description: str
-    metadata: Metadata | Callable[..., Metadata | Awaitable[Metadata]]
-    instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]]
-    model: Required[ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]]]
-    request_context_schema: Any
-    default_options: DefaultOptions | None
-    default_generate_options_legacy: DefaultOptions | None
-    default_stream_options_legacy: DefaultOptions | None
-    require_tool_approval: ApprovalPolicy
-    hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None
-    transform: TransformPolicy | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None] | None
-    durable: bool | Mapping[str, Any]
-    store: RunStore | None
-    abort_grace: float
-    max_retries: int
 
 
 DURABLE_ONLY = frozenset({"observe", "resume", "recover", "list_active_runs", "recover_active_runs"})
@@ -167,72 +134,21 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
     ) -> None: ...
     @overload
     def __init__(self, *, tools: DynamicTools[DepsT] = (), deps: DepsT, **fields: Unpack[AgentFields]) -> None: ...
-    def __init__(
-        self,
-        *,
-        id: str | None = None,
-        name: str | None = None,
-        description: str = "",
-        metadata: Metadata | Callable[..., Metadata | Awaitable[Metadata]] = None,
-        instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]] = "",
-        model: ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]] = "",
-        tools: Any = (),
-        deps: Any = UNSET,
-        request_context_schema: Any = None,
-        default_options: DefaultOptions | None = None,
-        default_generate_options_legacy: DefaultOptions | None = None,
-        default_stream_options_legacy: DefaultOptions | None = None,
-        require_tool_approval: ApprovalPolicy = False,
-        hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None = None,
-        transform: TransformPolicy
-        | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None]
-        | None = None,
-        durable: bool | Mapping[str, Any] = False,
-        store: RunStore | None = None,
-        abort_grace: float = 5.0,
-        max_retries: int = UNSET,
-        **unknown: Any,
-    ) -> None:
-        given = agent_arguments(locals(), OPTIONS)
-        named = id or name
-        if not named:
-            raise ConfigurationError("An agent needs id= or name=.", id="AGENT_CONSTRUCTOR_ID_REQUIRED", domain="AGENT")
-        check_model(model, named)
-        if isinstance(tools, Tool):
-            message = f"tools= takes a list or a dict: write tools=[{tools.id}]."
-            raise ConfigurationError(message, id="AGENT_TOOLS_INVALID", domain="AGENT")
-        if not callable(hooks):
-            read_hooks(hooks)
-        if not callable(transform):
-            read_policy(transform)
-        box = tools if callable(tools) else Toolbox(tools)
-        definition = Definition(
-            id=named,
-            name=name or named,
-            model=model,
-            instructions=instructions,
-            tools=box,
-            deps=deps,
-            request_context_schema=request_context_schema,
-            abort_grace=abort_grace,
-            require_tool_approval=require_tool_approval,
-            max_retries=None if max_retries is UNSET else check_retries(max_retries),
-            hooks=hooks,
-            transform=transform,
-        )
-        for old in (default_generate_options_legacy, default_stream_options_legacy):
-            read_defaults(old)
-        defaults = read_defaults(default_options)
-        base = Setup(definition, defaults, store or default_store, SystemClock(), RandomIds(), AppSlot(own=store))
-        fields: dict[str, Any] = {
-            "id": named,
-            "name": name or named,
-            "description": description,
+    def __init__(self, *, tools: Any = (), deps: Any = UNSET, **fields: Unpack[AgentFields]) -> None:
+        given = read_arguments({"tools": tools, "deps": deps, **fields})
+        definition = definition_of(given)
+        defaults = read_defaults(given["default_options"])
+        own: RunStore | None = given["store"]
+        base = Setup(definition, defaults, own or default_store, SystemClock(), RandomIds(), AppSlot(own=own))
+        values: dict[str, Any] = {
+            "id": definition.id,
+            "name": definition.name,
+            "description": given["description"],
             "_given": given,
-            "durable": durable,
+            "durable": given["durable"],
             "_base": base,
         }
-        for field, value in fields.items():
+        for field, value in values.items():
             object.__setattr__(self, field, value)
 
     def __setattr__(self, field: str, value: object) -> None:

@@ -25,8 +25,8 @@ from tenuto.core.payloads import Json
 from tenuto.core.request_context import RequestContext, as_request_context
 from tenuto.machine.records import RunStarted
 from tenuto.messages.input import Messages
-from tenuto.options import build_options, merge, normalise
 from tenuto.persisted import persist, restore, retyped
+from tenuto.read_options import build_options, merge, normalise
 from tenuto.runs import live
 from tenuto.runs.observe import topic_of
 from tenuto.runs.output import RunOutput

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from typing_extensions import Unpack
 
@@ -18,7 +18,7 @@ from tenuto.calls import PendingStream, Resumption, Setup, make_host, output_of
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.request_context import RequestContext
 from tenuto.legacy import GENERATE, STREAM
-from tenuto.options import ResumeOptions, build_options, normalise
+from tenuto.read_options import build_options, normalise
 from tenuto.runs import live
 from tenuto.runs.listing import ActiveRuns, Recovered, RecoveredRun, list_active
 from tenuto.runs.observe import Observer
@@ -29,6 +29,9 @@ from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.run import UNSET
 from tenuto.twins import DurableTwins
+
+if TYPE_CHECKING:
+    from tenuto.options import ResumeOptions
 
 DepsT = TypeVar("DepsT")
 OutputT = TypeVar("OutputT")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from tenuto.core.request_context import RequestContext, as_request_context
 from tenuto.messages.input import SystemInput
 from tenuto.models.ports import LanguageModel
-from tenuto.options import AllOptions, ModelConfig, normalise
+from tenuto.read_options import normalise
 from tenuto.runs.portal import Portal
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.candidates import Candidate
@@ -21,6 +21,7 @@ from tenuto.tools.toolbox import RunnableTool
 
 if TYPE_CHECKING:
     from tenuto.calls import AppSlot, Setup
+    from tenuto.options import AllOptions, ModelConfig
 
 T = TypeVar("T")
 

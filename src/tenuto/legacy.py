@@ -13,9 +13,12 @@ from typing_extensions import TypeVar, Unpack, deprecated
 
 from tenuto.calls import Call, PendingStream, Setup, Starting, with_output
 from tenuto.messages.input import Messages
-from tenuto.options import RunOptions, normalise
+from tenuto.read_options import normalise
 from tenuto.runs.result import Result
 from tenuto.steps.run import UNSET
+
+if TYPE_CHECKING:
+    from tenuto.options import RunOptions
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)

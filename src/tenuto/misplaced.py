@@ -5,8 +5,7 @@ Invariant: it only ever adds a remedy to an error; nothing that is not an option
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 from tenuto.core.option_keys import spellings, unknown_key
 from tenuto.models.settings import SETTINGS
@@ -49,16 +48,9 @@ def meant(key: str) -> str | None:
     return None
 
 
-def agent_arguments(given: Mapping[str, Any], options: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments among the local names of `Agent.__init__`; `options` are both spellings of those of a call.
-
-    Raises:
-        TypeError: There are `unknown` ones, with what to write.
-    """
-    known = {key: value for key, value in given.items() if key not in {"self", "__class__", "unknown"}}
-    for key in given["unknown"]:
-        raise TypeError(unknown_key(key, spellings(known), "argument of Agent", _meant_of_agent(options)))
-    return known
+def unknown_argument(key: str, known: Iterable[str], options: Mapping[str, str]) -> TypeError:
+    """The error of an argument of `Agent` that is not `known`; `options` are both spellings of those of a call."""
+    return TypeError(unknown_key(key, spellings(known), "argument of Agent", _meant_of_agent(options)))
 
 
 def _meant_of_agent(options: Mapping[str, str]) -> Callable[[str], str | None]:

@@ -1,55 +1,36 @@
-"""The options of `generate()` and `stream()`: names, types, defaults, and how an agent's defaults merge with a call's.
+"""The types of the options of `generate()` and `stream()`: their names and what each takes.
 
-Invariant: every option named here is honoured; anything else is a `TypeError` with the nearest name. Keys are
-snake_case; camelCase is accepted and normalised once, here; the user's own data is never renamed.
+Invariant: types only, for checkers and readers: nothing imports this module at run time, where the names are those of
+`tenuto.persisted` and the values are read by `tenuto.read_options`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, Literal, Required, TypedDict, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal, Required, TypedDict
 
 from typing_extensions import TypeVar
 
-from tenuto.core.abort import AbortController, AbortSignal
-from tenuto.core.chunks import AnyChunk, ToolCall
+from tenuto.conditions import StopWhen
+from tenuto.core.abort import AbortSignal
+from tenuto.core.chunks import AnyChunk
 from tenuto.core.errors import TenutoError
-from tenuto.core.option_keys import mapping, overlaid, renamed, spellings
 from tenuto.core.request_context import RequestContext
-from tenuto.messages.input import Messages, SystemInput, system_turns
+from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.turns import ProviderOptions
-from tenuto.misplaced import meant
-from tenuto.models.downloads import DownloadsDict, read_downloads
+from tenuto.models.downloads import DownloadsDict
 from tenuto.models.ports import LanguageModel
-from tenuto.models.settings import TimeoutDict, read_settings, read_tool_choice, renamed_settings
+from tenuto.models.settings import TimeoutDict
 from tenuto.runs.result import Result
-from tenuto.steps.candidates import check_models
-from tenuto.steps.results import AbortEvent, IterationContext, StepContext, StepResult, StopContext
-from tenuto.steps.run import Options
-from tenuto.steps.tracing_options import (
-    TelemetryDict,
-    TracingContextDict,
-    TracingOptionsDict,
-    read_tracing,
-    rename_tracing,
-)
-from tenuto.structured.output import KEYS, StructuredOutput, read_output, without_schema
+from tenuto.steps.results import AbortEvent, IterationContext, StepContext, StepResult
+from tenuto.steps.tracing_options import TelemetryDict, TracingContextDict, TracingOptionsDict
+from tenuto.structured.output import StructuredOutput
 from tenuto.tools.approval import ApprovalPolicy
-from tenuto.tools.hooks import HOOK_KEYS, ToolHooks, read_hooks
+from tenuto.tools.hooks import ToolHooks
 from tenuto.tools.tool import Tools
-from tenuto.tools.transform import TransformPolicy, read_policy
+from tenuto.tools.transform import TransformPolicy
 
 T = TypeVar("T")
-
-_log = logging.getLogger("tenuto")
-
-DEFAULT_MAX_STEPS = 5
-"""The step limit when neither `max_steps` nor `stop_when` is given."""
-
-STOP_WHEN_MAX_STEPS = 100
-"""The step limit when `stop_when` is given alone."""
 
 
 class ToolChoiceDict(TypedDict):
@@ -108,7 +89,6 @@ class FallbackModel(TypedDict, total=False):
 
 
 ModelConfig = OneModel | Sequence[OneModel | FallbackModel]
-StopWhen = Callable[[StopContext], bool | Awaitable[bool]]
 
 
 class SegmentOptions(TypedDict, total=False):
@@ -225,259 +205,3 @@ OutputType = type[T] | StructuredOutput[T]
 """What makes `result.object` a `T`; a `TypeAdapter[T]`, too."""
 
 DefaultOptions = AllOptions | Callable[[RequestContext], AllOptions | Awaitable[AllOptions]]
-
-
-OPTIONS = spellings((*SegmentOptions.__annotations__, *RunOptions.__annotations__, "structured_output"))
-"""Both spellings of the options of a call."""
-
-_STRUCTURED = spellings(KEYS)
-_CHOICE = spellings(("type", "tool_name"))
-_DOWNLOADS = spellings(DownloadsDict.__annotations__)
-_HOOKS = spellings(HOOK_KEYS)
-_CALLBACKS = (
-    "on_chunk",
-    "on_step_finish",
-    "prepare_step",
-    "on_iteration_complete",
-    "on_finish",
-    "on_error",
-    "on_abort",
-    "on_suspended",
-)
-_WHOLE = ("model", "tool_choice", "instructions", "system", "context", "transform")
-_BY_NAME = ("toolsets", "client_tools", "structured_output")
-
-
-def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options under their snake_case names, nested option dicts too.
-
-    Raises:
-        TypeError: An unknown option, or one given under both spellings.
-    """
-    options = renamed(given, OPTIONS, "option", meant)
-    if (settings := options.get("model_settings")) is not None:
-        options["model_settings"] = renamed_settings(settings)
-    if isinstance(hooks := options.get("hooks"), Mapping):
-        options["hooks"] = renamed(cast("Mapping[str, Any]", hooks), _HOOKS, "hook")
-    rename_tracing(options)
-    if (downloads := options.get("downloads")) is not None:
-        options["downloads"] = renamed(mapping(downloads, "downloads"), _DOWNLOADS, "downloads key")
-    if isinstance(choice := options.get("tool_choice"), Mapping):
-        named = cast("Mapping[str, Any]", choice)
-        options["tool_choice"] = renamed(named, _CHOICE, "tool_choice key")
-    if "output" in options:
-        _read_alias(options)
-    if isinstance(wanted := options.get("structured_output"), Mapping):
-        options["structured_output"] = _structured(cast("Mapping[str, Any]", wanted))
-    return options
-
-
-def _read_alias(options: dict[str, Any]) -> None:
-    """`output=` is `structured_output=` without a model; a JSON Schema stands there by itself."""
-    import warnings
-
-    if "structured_output" in options:
-        message = "output= is the old name of structured_output=; give only the latter."
-        raise TypeError(message)
-    warnings.warn("output= is deprecated; use structured_output=.", DeprecationWarning, stacklevel=4)
-    given = options.pop("output")
-    bare = isinstance(given, Mapping) and "schema" not in given
-    options["structured_output"] = {"schema": given} if bare else given
-
-
-def _structured(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "schema" not in given and given.keys() - _STRUCTURED.keys():
-        raise without_schema(given)
-    return renamed(given, _STRUCTURED, "structured_output key")
-
-
-def merge(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any]:
-    """The call's options over the defaults: mappings key by key, anything else whole. Both normalised before.
-
-    A model record, a tool choice, a message and a tool are one value each: half of one must not end up in another (the
-    key of one provider at the address of another).
-    """
-    merged = overlaid(defaults, call)
-    merged.update((name, call[name]) for name in _WHOLE if name in call)
-    for name in _BY_NAME:
-        below, given = defaults.get(name), call.get(name)
-        if isinstance(below, Mapping) and isinstance(given, Mapping):
-            merged[name] = {**cast("Mapping[str, Any]", below), **cast("Mapping[str, Any]", given)}
-    return merged
-
-
-def build_options(given: Mapping[str, Any]) -> Options:
-    """Check normalised options and give them their defaults.
-
-    Raises:
-        TypeError: A value of the wrong type, such as a callback that cannot be called.
-        ValueError: A number out of range.
-    """
-    return _built(given) if given else _defaults()
-
-
-@cache
-def _defaults() -> Options:
-    return _built({})
-
-
-def _built(given: Mapping[str, Any]) -> Options:
-    stop_when = _conditions(given.get("stop_when"))
-    for name in _CALLBACKS:
-        _callable(given.get(name), name)
-    _check_values(given)
-    return Options(
-        max_steps=_max_steps(given.get("max_steps"), stop_when),
-        stop_when=stop_when,
-        instructions=given.get("instructions"),
-        system=given.get("system"),
-        context=given.get("context"),
-        tool_choice=read_tool_choice(given.get("tool_choice") or "auto"),
-        active_tools=_names(given.get("active_tools")),
-        tool_call_concurrency=_concurrency(given.get("tool_call_concurrency")),
-        toolsets=_dynamic_of(given.get("toolsets"), "toolsets", Mapping),
-        client_tools=_dynamic_of(given.get("client_tools"), "client_tools", Mapping, list, tuple),
-        transform=_unless_dynamic(given.get("transform"), read_policy),
-        hooks=_unless_dynamic(given.get("hooks"), read_hooks),
-        model=given.get("model"),
-        model_settings=read_settings(given.get("model_settings") or {}),
-        provider_options=given.get("provider_options"),
-        include_raw_chunks=_flag(given.get("include_raw_chunks", False), "include_raw_chunks"),
-        downloads=read_downloads(given.get("downloads") or {}),
-        on_chunk=given.get("on_chunk"),
-        on_step_finish=given.get("on_step_finish"),
-        prepare_step=given.get("prepare_step"),
-        on_iteration_complete=given.get("on_iteration_complete"),
-        on_finish=given.get("on_finish"),
-        on_error=given.get("on_error"),
-        on_abort=given.get("on_abort"),
-        on_suspended=given.get("on_suspended"),
-        close_on_suspend=_flag(given.get("close_on_suspend", True), "close_on_suspend"),
-        require_tool_approval=_policy(given.get("require_tool_approval", False)),
-        tracing=read_tracing(given.get("telemetry"), given.get("tracing_options"), given.get("tracing_context")),
-        structured_output=read_output(given.get("structured_output")),
-    )
-
-
-# -- conditions that are shipped -------------------------------------------------------------------------
-
-
-def step_count_is(count: int) -> StopWhen:
-    """Stop after `count` steps."""
-    return lambda context: len(context.steps) >= count
-
-
-def has_tool_call(name: str) -> StopWhen:
-    """Stop after a step that called the tool `name`."""
-
-    def called(context: StopContext) -> bool:
-        last: tuple[ToolCall, ...] = context.steps[-1].tool_calls if context.steps else ()
-        return any(call.payload.tool_name == name for call in last)
-
-    return called
-
-
-def total_tokens_over(tokens: int) -> StopWhen:
-    """Stop once the run has used more than `tokens` tokens, input and output together."""
-    return lambda context: sum(step.usage.total_tokens for step in context.steps) > tokens
-
-
-# -- checks ----------------------------------------------------------------------------------------------
-
-
-def _check_values(given: Mapping[str, Any]) -> None:
-    system_turns(given.get("instructions"))
-    system_turns(given.get("system"))
-    run_id, signal, model = given.get("run_id"), given.get("abort_signal"), given.get("model")
-    if run_id is not None and not isinstance(run_id, str):
-        message = f"run_id= takes text, not {run_id!r}."
-        raise TypeError(message)
-    if signal is not None and not isinstance(signal, AbortSignal):
-        hint = "; pass its .signal" if isinstance(signal, AbortController) else ""
-        message = f"abort_signal= takes an AbortSignal, not {type(signal).__name__}{hint}."
-        raise TypeError(message)
-    if isinstance(model, (list, tuple)):
-        check_models(cast("Sequence[Any]", model), "model=")
-    elif model is not None and not (isinstance(model, (str, Mapping)) or hasattr(model, "stream") or callable(model)):
-        forms = "'provider/model', a model record, a LanguageModel or a list of these"
-        message = f"model= takes {forms}, not {type(model).__name__}."
-        raise TypeError(message)
-    for name, options in mapping(given.get("provider_options") or {}, "provider_options").items():
-        mapping(options, f"provider_options[{name!r}]")
-
-
-def _callable(given: object, name: str) -> None:
-    if given is not None and not callable(given):
-        message = f"{name}= takes a function of one argument, not {type(given).__name__}."
-        raise TypeError(message)
-
-
-def _flag(given: object, name: str) -> bool:
-    if not isinstance(given, bool):
-        message = f"{name}= takes True or False, not {given!r}."
-        raise TypeError(message)
-    return given
-
-
-def _policy(given: object) -> ApprovalPolicy:
-    if isinstance(given, bool):
-        return given
-    _callable(given, "require_tool_approval")
-    return cast("ApprovalPolicy", given)
-
-
-def _conditions(given: object) -> tuple[StopWhen, ...]:
-    if given is None:
-        return ()
-    conditions = tuple(cast("Iterable[Any]", given)) if isinstance(given, (list, tuple)) else (given,)
-    for condition in conditions:
-        _callable(condition, "stop_when")
-    return cast("tuple[StopWhen, ...]", conditions)
-
-
-def _max_steps(given: object, stop_when: tuple[StopWhen, ...]) -> int:
-    if given is not None:
-        return _positive(given, "max_steps")
-    if not stop_when:
-        return DEFAULT_MAX_STEPS
-    _log.warning(
-        "stop_when is given without max_steps: the run stops after %d steps at the latest.", STOP_WHEN_MAX_STEPS
-    )
-    return STOP_WHEN_MAX_STEPS
-
-
-def _positive(given: object, name: str) -> int:
-    if not isinstance(given, int) or isinstance(given, bool):
-        message = f"{name}= takes a whole number, not {given!r}."
-        raise TypeError(message)
-    if given < 1:
-        message = f"{name}= must be at least 1, not {given}."
-        raise ValueError(message)
-    return given
-
-
-def _concurrency(given: object) -> int | None:
-    return None if given is None else _positive(given, "tool_call_concurrency")
-
-
-def _dynamic_of(given: object, name: str, *kinds: type) -> Any:
-    if given is None or callable(given) or isinstance(given, kinds):
-        return given
-    message = f"{name}= takes a dict of tools by name, not {type(given).__name__}."
-    raise TypeError(message)
-
-
-def _unless_dynamic(given: object, check: Callable[[object], object]) -> Any:
-    """`given`, checked now unless it is a function that gives it later."""
-    if not callable(given):
-        check(given)
-    return given
-
-
-def _names(given: object) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        message = f"active_tools= takes a list of tool names, not {given!r}."
-        raise TypeError(message)
-    return tuple(cast("Iterable[str]", given))

@@ -15,7 +15,6 @@ from typing_extensions import TypeVar, Unpack, deprecated
 from tenuto.calls import PendingStream
 from tenuto.legacy import GENERATE, MAX_IDLE_MS, STREAM, LegacyVerbs, check_idle
 from tenuto.messages.input import Messages
-from tenuto.options import OutputType, ResumeOptions, RunOptions
 from tenuto.runs.listing import ActiveRuns, Recovered, SuspendedRuns
 from tenuto.runs.output import RunOutput
 from tenuto.runs.portal import Portal
@@ -25,6 +24,8 @@ from tenuto.steps.run import UNSET
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+    from tenuto.options import OutputType, ResumeOptions, RunOptions
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)

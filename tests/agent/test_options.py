@@ -16,10 +16,13 @@ from tenuto import (
     tool,
     total_tokens_over,
 )
+from tenuto.agent_fields import AgentFields
 from tenuto.core.payloads import wire_name
 from tenuto.errors import ConfigurationError, TenutoError
 from tenuto.models.ports import ModelSettings, NamedTool
 from tenuto.options import AllOptions
+from tenuto.read_agent import DEFAULTS
+from tenuto.read_options import OPTIONS
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Raw, Reply, ScriptedModel, Usage, chat_chunk
 from tests.agent.kit import agent_on, both, run, sent
@@ -320,6 +323,11 @@ async def test_a_value_of_the_wrong_type_is_refused_at_once(name, value):
 def test_every_option_has_a_wrong_value():
     others = {"context", "request_context", "close_on_suspend", "output"}  # no wrong type, or read later
     assert {name for name, _ in WRONG} | others == set(AllOptions.__annotations__)
+
+
+def test_the_types_are_of_the_options_and_arguments_there_are():
+    assert set(AllOptions.__annotations__) == set(OPTIONS.values())
+    assert AgentFields.__annotations__.keys() | {"tools", "deps"} == DEFAULTS.keys()
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_steps", 0), ("max_steps", -1), ("tool_call_concurrency", 0)])

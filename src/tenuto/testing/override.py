@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenuto.agent import Agent
 from tenuto.calls import overrides
 from tenuto.messages.input import SystemInput
-from tenuto.options import ModelConfig
 from tenuto.steps.run import UNSET
 from tenuto.tools.tool import Tools
 from tenuto.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from tenuto.options import ModelConfig
 
 __all__ = ["override"]
 

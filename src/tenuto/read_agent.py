@@ -1,0 +1,103 @@
+"""The arguments of `Agent`, read: their defaults, what is refused, and the definition they make.
+
+Invariant: what can be wrong with an agent before any of its functions is asked is refused here.
+
+A new argument: its type in `tenuto.agent_fields`, its line in the docstring of `Agent`, its default in `DEFAULTS`; one
+that a run needs is a field of `Definition`, too, and gets there by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tenuto.core.errors import ConfigurationError
+from tenuto.legacy import read_defaults
+from tenuto.misplaced import unknown_argument
+from tenuto.models.settings import check_retries
+from tenuto.read_options import OPTIONS
+from tenuto.steps.candidates import check_model
+from tenuto.steps.run import UNSET, Definition
+from tenuto.tools.hooks import read_hooks
+from tenuto.tools.tool import Tool
+from tenuto.tools.toolbox import Toolbox
+from tenuto.tools.transform import read_policy
+
+DEFAULTS: Mapping[str, Any] = {
+    "id": None,
+    "name": None,
+    "description": "",
+    "metadata": None,
+    "instructions": "",
+    "model": "",
+    "tools": (),
+    "deps": UNSET,
+    "request_context_schema": None,
+    "default_options": None,
+    "default_generate_options_legacy": None,
+    "default_stream_options_legacy": None,
+    "require_tool_approval": False,
+    "hooks": None,
+    "transform": None,
+    "durable": False,
+    "store": None,
+    "abort_grace": 5.0,
+    "max_retries": UNSET,
+}
+"""Every argument of `Agent`."""
+
+
+def read_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments, those that are left out with their defaults.
+
+    Raises:
+        TypeError: There is an unknown one, with what to write; or default options that are none.
+        ConfigurationError: One that cannot work.
+    """
+    for name in given.keys() - DEFAULTS.keys():
+        raise unknown_argument(name, DEFAULTS, OPTIONS)
+    arguments = {**DEFAULTS, **given}
+    for name, check in _CHECKS.items():
+        check(arguments[name])
+    return arguments
+
+
+def definition_of(arguments: Mapping[str, Any]) -> Definition:
+    """What a driver sees of an agent.
+
+    Raises:
+        ConfigurationError: It has no id, no model, or tools that cannot work.
+    """
+    named = arguments["id"] or arguments["name"]
+    if not named:
+        raise ConfigurationError("An agent needs id= or name=.", id="AGENT_CONSTRUCTOR_ID_REQUIRED", domain="AGENT")
+    check_model(arguments["model"], named)
+    made = {name: read(arguments[name]) for name, read in _MADE.items()}
+    own = {name: arguments[name] for name in Definition.__struct_fields__ if name in arguments}
+    return Definition(**{**own, "id": named, "name": arguments["name"] or named, **made})
+
+
+def _toolbox(tools: Any) -> Any:
+    if isinstance(tools, Tool):
+        message = f"tools= takes a list or a dict: write tools=[{tools.id}]."
+        raise ConfigurationError(message, id="AGENT_TOOLS_INVALID", domain="AGENT")
+    return tools if callable(tools) else Toolbox(tools)
+
+
+def _unless_dynamic(check: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda given: None if callable(given) else check(given)
+
+
+_CHECKS: Mapping[str, Callable[[Any], object]] = {
+    "hooks": _unless_dynamic(read_hooks),
+    "transform": _unless_dynamic(read_policy),
+    "default_generate_options_legacy": read_defaults,
+    "default_stream_options_legacy": read_defaults,
+}
+"""What is checked and kept as it is."""
+
+_MADE: Mapping[str, Callable[[Any], Any]] = {
+    "tools": _toolbox,
+    "max_retries": lambda given: None if given is UNSET else check_retries(given),
+}
+"""Fields of `Definition` that are made of their arguments."""
