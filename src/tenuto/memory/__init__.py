@@ -1,0 +1,1 @@
+"""What an agent remembers: threads and their messages, working memory, titles."""
