@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from tenuto.core.portal import Portal
 from tenuto.core.request_context import RequestContext, as_request_context
 from tenuto.messages.input import SystemInput
 from tenuto.models.ports import LanguageModel
 from tenuto.read_options import normalise
-from tenuto.runs.portal import Portal
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.candidates import Candidate
 from tenuto.steps.definitions import candidates_of, instructions_of, toolbox_of

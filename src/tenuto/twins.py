@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 from typing_extensions import TypeVar, Unpack, deprecated
 
 from tenuto.calls import PendingStream
+from tenuto.core.portal import Portal
 from tenuto.legacy import GENERATE, MAX_IDLE_MS, STREAM, LegacyVerbs, check_idle
 from tenuto.messages.input import Messages
 from tenuto.runs.listing import ActiveRuns, Recovered, SuspendedRuns
 from tenuto.runs.output import RunOutput
-from tenuto.runs.portal import Portal
 from tenuto.runs.result import Result
 from tenuto.runs.sync import SyncRunOutput
 from tenuto.steps.run import UNSET

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 
 from tenuto import Agent
-from tenuto.runs import portal
+from tenuto.core import portal
 from tenuto.store import InMemoryStore
 from tenuto.testing import Gate, Reply, ScriptedModel
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tenuto import Agent, tool
+from tenuto.core.portal import Portal
 from tenuto.errors import ConfigurationError, ModelError
-from tenuto.runs.portal import Portal
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Gate, Reply, ScriptedModel
 

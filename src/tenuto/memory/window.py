@@ -8,6 +8,7 @@ beginning by a good piece at once and then leaves it there, so that a provider's
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -69,7 +70,7 @@ def _pieces(seq: int, message: Message) -> list[_Piece]:
     parts = message.content.parts
     starts = [at for at, part in enumerate(parts) if at and isinstance(part, StepStartPart)]
     bounds = [0, *starts, len(parts)]
-    return [_Piece(seq, first, _tokens(parts[first:end])) for first, end in zip(bounds, bounds[1:], strict=False)]
+    return [_Piece(seq, first, _tokens(parts[first:end])) for first, end in pairwise(bounds)]
 
 
 def _tokens(parts: Sequence[MessagePart]) -> int:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from tenuto.core.payloads import Json
 from tenuto.memory.config import WorkingMemory
+from tenuto.messages.tags import tagged
 
 TOOL = "updateWorkingMemory"
 """The name of the tool that writes it."""
@@ -70,10 +71,5 @@ def instructions(config: WorkingMemory, value: Json, schema: Mapping[str, Any] |
         form, known = ("template", config.template or TEMPLATE), value if isinstance(value, str) else ""
     else:
         form, known = ("schema", json.dumps(schema)), "{}" if value is None else json.dumps(value, ensure_ascii=False)
-    shape = f"\n\n<working_memory_{form[0]}>\n{_inside(form[1])}\n</working_memory_{form[0]}>" if writes else ""
-    return f"{head}{shape}\n\n<working_memory>\n{_inside(known)}\n</working_memory>"
-
-
-def _inside(text: str) -> str:
-    """Text that cannot end the tag it stands in."""
-    return text.strip().replace("</working_memory", "<\\/working_memory")
+    shape = f"\n\n{tagged(f'working_memory_{form[0]}', form[1].strip())}" if writes else ""
+    return f"{head}{shape}\n\n{tagged('working_memory', known.strip())}"

@@ -12,8 +12,8 @@ from typing_extensions import TypeVar
 
 from tenuto.core.chunks import AnyChunk, File, ReasoningDelta, Source, TextDelta, ToolCall, ToolResult
 from tenuto.core.payloads import FinishReason, Usage
+from tenuto.core.portal import Portal
 from tenuto.runs.output import Later, RunOutput
-from tenuto.runs.portal import Portal
 from tenuto.runs.result import Result
 from tenuto.steps.results import StepResult
 from tenuto.store.ports import RunStatus
