@@ -789,9 +789,9 @@ class Recovering:
         assert [each.run_id for each in await store.recoverable()] == ["r1"]
 
     async def test_a_child_is_its_parent_s_to_recover(self, store, clock):
-        child = replace(row("r2", Scope("run", "r2")), parent_id="r1", root_id="r1")
-        await started(store, row("r1", Scope("run", "r1")))
-        await started(store, child)
+        child = replace(row("r2", Scope("run", "r1")), parent_id="r1")
+        fence = await started(store, row("r1", Scope("run", "r1")))
+        await store.commit(fence, Write(run_id="r2", run=child))
         clock.advance(LONG)
         assert [each.run_id for each in await store.recoverable()] == ["r1"]
 
@@ -1040,10 +1040,22 @@ CALLS: dict[str, Callable[[RunStore], Awaitable[Any]]] = {
 }
 
 
+def port_calls() -> set[str]:
+    """The names of all calls of the port."""
+    return {
+        name
+        for kind in RunStore.__mro__
+        if kind.__module__.startswith("tenuto.")
+        for name, value in vars(kind).items()
+        if callable(value) and not name.startswith("_")
+    }
+
+
 class Living:
     def test_every_call_of_the_port_is_in_the_table(self):
-        port = {name for name, value in vars(RunStore).items() if callable(value) and not name.startswith("_")}
-        assert {name.partition(" ")[0] for name in CALLS} == port - {"aclose"}
+        from tests.store.conformance_threads import THREAD_CALLS
+
+        assert {name.partition(" ")[0] for name in (*CALLS, *THREAD_CALLS)} == port_calls() - {"aclose"}
 
     @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
     async def test_after_closing_every_call_raises(self, store, call):

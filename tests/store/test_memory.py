@@ -3,7 +3,7 @@ import pytest
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import Write
 
-pytest.register_assert_rewrite("tests.store.conformance")
+pytest.register_assert_rewrite("tests.store.conformance", "tests.store.conformance_threads")
 
 from tests.store.conformance import (  # noqa: E402 - the asserts in it are explained from here on
     ManualClock,
@@ -14,6 +14,7 @@ from tests.store.conformance import (  # noqa: E402 - the asserts in it are expl
     row,
     started,
 )
+from tests.store.conformance_threads import ThreadConformance  # noqa: E402
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ async def store(clock):
     await store.aclose()
 
 
-class TestInMemoryStore(RunStoreConformance):
+class TestInMemoryStore(RunStoreConformance, ThreadConformance):
     pass
 
 

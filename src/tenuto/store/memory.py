@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +19,8 @@ from msgspec.structs import replace
 from tenuto.core import codec
 from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.events import Event
+from tenuto.core.payloads import Json
+from tenuto.store.memory_threads import Threads
 from tenuto.store.ports import (
     LEASE_SECONDS,
     TERMINAL_STATUS,
@@ -27,12 +30,19 @@ from tenuto.store.ports import (
     Fence,
     HeldBy,
     Inbox,
+    Owner,
     PendingCall,
     Post,
     Posted,
     RunRow,
     RunStatus,
     Scope,
+    ScoreRow,
+    ThreadEdit,
+    ThreadMessage,
+    ThreadPage,
+    ThreadRow,
+    VectorRow,
     Versioned,
     Write,
 )
@@ -49,6 +59,9 @@ from tenuto.store.rules import (
     encoded,
     stale,
 )
+from tenuto.store.scopes import owns
+from tenuto.store.thread_rules import check_child, check_owned
+from tenuto.store.waiting import Waiters
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -121,6 +134,9 @@ class InMemoryStore:
         self._posts: dict[Scope | str, dict[str, Post]] = {}
         self._effects: dict[str, EffectRow] = {}
         self._rows: dict[tuple[str, str], Versioned] = {}
+        self._children: dict[str, list[str]] = {}
+        self._threads = Threads()
+        self._waiters = Waiters()
 
     # -- the owner ---------------------------------------------------------------------------------------------
 
@@ -133,6 +149,7 @@ class InMemoryStore:
             lease = self._leases.get(scope)
             if lease is not None and lease.owner != owner and now < lease.expires_at:
                 return HeldBy(scope, lease.owner, lease.epoch, lease.expires_at)
+            self._check_owned(scope)
             check_claimed(scope, run, None if run is None else self._runs.get(run.run_id), expect)
             self._epoch += 1
             self._leases[scope] = _Lease(owner, self._epoch, now + self._lease_seconds)
@@ -156,36 +173,58 @@ class InMemoryStore:
                 return
             if handover is None:
                 del self._leases[fence.scope]
-                return
-            until = self._clock.now() + self._lease_seconds
-            self._leases[fence.scope] = _Lease(handover, fence.epoch, until, held=False)
+            else:
+                until = self._clock.now() + self._lease_seconds
+                self._leases[fence.scope] = _Lease(handover, fence.epoch, until, held=False)
+        self._waiters.tell(fence.scope)
+
+    async def freed(self, scope: Scope, timeout: float | None = None, *, owner: str | None = None) -> bool:
+        """See `RunStore.freed`."""
+        return await self._waiters.wait(scope, timeout, lambda: self._is_free(scope, owner))
 
     async def commit(self, fence: Fence, write: Write) -> Committed:
         """See `RunStore.commit`."""
         with self._gate:
             if not self._holds(fence):
                 raise stale(fence)
-            row = self._runs.get(write.run_id)
-            check_open(fence, write, None if row is None else row.scope, None if row is None else row.status)
-            row = self._runs[write.run_id]
-            log = self._logs[write.run_id]
+            row = self._writable(fence, write)
+            log = self._logs.get(write.run_id) or _Log()
             check_order(write, durable=row.durable, seq=log.seq, events=log.events)
             self._check_effects(write)
             pending = [copied(call) for call in write.pending]
             effects = [copied(effect) for effect in write.effects]
             error = None if write.error is None else copied(write.error)
-            row = self._log(row, log, write)
+            said = self._threads.prepare(write, fence, row)
+            encoded_log = self._encoded_log(row, write)
+            now = self._clock.now()
+            if write.run is not None:
+                self._start(row, now)
+                row, log = self._runs[row.run_id], self._logs[row.run_id]
+            row = self._log(row, log, write, encoded_log)
             log.pending.update((call.call_id, call) for call in pending)
             self._effects.update((effect.key, effect) for effect in effects)
+            if said is not None:
+                self._threads.put(*said, now)
             if write.status is not None:
                 self._set_status(row, write.status, write.reason, error)
             return Committed(log.seq, log.events)
 
+    async def edit(self, fence: Fence, edit: ThreadEdit) -> ThreadRow | None:
+        """See `ThreadStore.edit`."""
+        with self._gate:
+            if not self._holds(fence):
+                raise stale(fence)
+            return self._threads.edit(fence, edit, self._clock.now())
+
     # -- anyone ------------------------------------------------------------------------------------------------
 
-    async def post(self, item: Post) -> Posted:
+    async def post(self, item: Post | ScoreRow) -> Posted:
         """See `RunStore.post`."""
         with self._gate:
+            if isinstance(item, ScoreRow):
+                return Posted(self._threads.score(item, self._clock.now()))
+            if isinstance(item, Inbox):
+                self._check_owned(item.scope)
             target, key = address(item)
             copy = copied(item)
             queue = self._posts.get(target, {})
@@ -197,32 +236,52 @@ class InMemoryStore:
             self._posts.setdefault(target, queue)[key] = copy
             return Posted("stored", len(queue) - 1)
 
-    async def swap(self, row: Versioned, expect: int) -> bool:
+    async def swap(self, row: Versioned | ThreadRow, expect: int) -> bool:
         """See `RunStore.swap`."""
         with self._gate:
+            if isinstance(row, ThreadRow):
+                return self._threads.swap(row, expect, self._clock.now())
             known = self._rows.get((row.kind, row.key))
             if (0 if known is None else known.version) != expect:
                 return False
             self._rows[row.kind, row.key] = replace(copied(row), version=expect + 1)
             return True
 
+    async def index(self, rows: Sequence[VectorRow]) -> int:
+        """See `VectorStore.index`."""
+        with self._gate:
+            return self._threads.index(rows)
+
+    async def unindex(
+        self, *, resource: str, thread: str | None = None, ids: Sequence[str] | None = None, space: str | None = None
+    ) -> int:
+        """See `VectorStore.unindex`."""
+        with self._gate:
+            return self._threads.unindex(resource, thread, ids, space)
+
     # -- reads -------------------------------------------------------------------------------------------------
 
-    async def run(self, run_id: str, *, resource: str | None) -> RunRow | None:
+    async def run(self, run_id: str, *, resource: Owner) -> RunRow | None:
         """See `RunStore.run`."""
         with self._gate:
             row = self._runs.get(run_id)
-            return _shown(row) if row is not None and row.resource_id == resource else None
+            return _shown(row) if row is not None and owns(resource, row.resource_id) else None
 
-    async def runs(self, *, resource: str | None, status: RunStatus | None = None, limit: int = 100) -> list[RunRow]:
+    async def runs(self, *, resource: Owner, status: RunStatus | None = None, limit: int = 100) -> list[RunRow]:
         """See `RunStore.runs`."""
         with self._gate:
             found = (
                 _shown(row)
                 for row in reversed(self._runs.values())
-                if row.resource_id == resource and status in (None, row.status)
+                if owns(resource, row.resource_id) and status in (None, row.status)
             )
             return list(islice(found, max(limit, 0)))
+
+    async def children(self, run_id: str, *, resource: Owner) -> list[RunRow]:
+        """See `RunStore.children`."""
+        with self._gate:
+            rows = [self._runs[each] for each in self._children.get(run_id, ())]
+            return [_shown(row) for row in rows if owns(resource, row.resource_id)]
 
     async def recoverable(self, limit: int = 100) -> list[RunRow]:
         """See `RunStore.recoverable`."""
@@ -230,25 +289,27 @@ class InMemoryStore:
             found = (_shown(row) for row in self._runs.values() if self._is_recoverable(row))
             return list(islice(found, max(limit, 0)))
 
-    async def forget_events(self, run_id: str, *, resource: str | None) -> bool:
+    async def forget_events(self, run_id: str, *, resource: Owner) -> bool:
         """See `RunStore.forget_events`."""
         with self._gate:
             row = self._runs.get(run_id)
-            if row is None or row.resource_id != resource or row.status == "running" or not row.durable:
+            if row is None or not owns(resource, row.resource_id) or row.status == "running" or not row.durable:
                 return False
-            log = self._logs[run_id]
-            log.kept_events[:] = log.kept_events[-1:]
-            self._runs[run_id] = replace(row, first_event=log.events - len(log.kept_events))
+            if row.parent_id is not None:
+                return False
+            for each in self._tree(run_id):
+                if (log := self._logs.get(each)) is not None:
+                    log.kept_events[:] = log.kept_events[-1:]
+                    first = log.events - len(log.kept_events)
+                    self._runs[each] = replace(self._runs[each], first_event=first)
             return True
 
-    async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
+    async def records(self, run_id: str, *, resource: Owner) -> list[bytes]:
         """See `RunStore.records`."""
         with self._gate:
             return list(self._owned_log(run_id, resource).kept_records)
 
-    async def events(
-        self, run_id: str, *, resource: str | None, start: int = 0, limit: int | None = None
-    ) -> list[Event]:
+    async def events(self, run_id: str, *, resource: Owner, start: int = 0, limit: int | None = None) -> list[Event]:
         """See `RunStore.events`."""
         with self._gate:
             log = self._owned_log(run_id, resource)
@@ -257,12 +318,12 @@ class InMemoryStore:
             asked = log.kept_events[first - before : None if limit is None else first - before + max(limit, 0)]
         return [Event(index, codec.decode_chunk(raw)) for index, raw in enumerate(asked, first)]
 
-    async def event_count(self, run_id: str, *, resource: str | None) -> int:
+    async def event_count(self, run_id: str, *, resource: Owner) -> int:
         """See `RunStore.event_count`."""
         with self._gate:
             return self._owned_log(run_id, resource).events
 
-    async def pending(self, run_id: str, *, resource: str | None) -> list[PendingCall]:
+    async def pending(self, run_id: str, *, resource: Owner) -> list[PendingCall]:
         """See `RunStore.pending`."""
         with self._gate:
             return [copied(call) for call in self._owned_log(run_id, resource).pending.values() if not call.closed]
@@ -284,15 +345,110 @@ class InMemoryStore:
             known = self._rows.get((kind, key))
             return None if known is None else copied(known)
 
+    async def thread(self, thread_id: str, *, resource: Owner) -> ThreadRow | None:
+        """See `ThreadStore.thread`."""
+        with self._gate:
+            return self._threads.thread(thread_id, resource)
+
+    async def threads(
+        self,
+        *,
+        resource: Owner,
+        metadata: Mapping[str, Json] | None = None,
+        root: Scope | None = None,
+        order_by: Literal["created_at", "updated_at"] = "created_at",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> ThreadPage:
+        """See `ThreadStore.threads`."""
+        with self._gate:
+            return self._threads.threads(resource, metadata, root, (order_by, descending), (offset, limit))
+
+    async def messages(
+        self,
+        thread_id: str,
+        *,
+        resource: Owner,
+        last: int | None = None,
+        first: int | None = None,
+        after: int | None = None,
+        before: int | None = None,
+        ids: Sequence[str] | None = None,
+        around: tuple[int, int] = (0, 0),
+    ) -> list[ThreadMessage]:
+        """See `ThreadStore.messages`."""
+        with self._gate:
+            if ids is not None:
+                return self._threads.near(thread_id, resource, ids, around)
+            return self._threads.messages(thread_id, resource, (after, before), (last, first))
+
+    async def find_messages(self, ids: Sequence[str], *, resource: Owner) -> list[ThreadMessage]:
+        """See `ThreadStore.find_messages`."""
+        with self._gate:
+            return self._threads.find_messages(ids, resource)
+
+    async def vectors(
+        self, *, resource: Owner, space: str, thread: str | None = None, after: int = 0, limit: int = 4096
+    ) -> list[VectorRow]:
+        """See `VectorStore.vectors`."""
+        with self._gate:
+            return self._threads.vectors(resource, space, thread, after, limit)
+
+    async def scores(
+        self,
+        *,
+        resource: Owner,
+        run_id: str | None = None,
+        scorer_id: str | None = None,
+        entity_id: str | None = None,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> list[ScoreRow]:
+        """See `ScoreStore.scores`."""
+        with self._gate:
+            return self._threads.scores(resource, run_id, scorer_id, entity_id, (offset, limit))
+
     async def aclose(self) -> None:
         """See `RunStore.aclose`."""
         self._gate.closed = True
+        self._waiters.tell_all()
 
     # -- parts of a transaction, all under the lock --------------------------------------------------------------
 
     def _holds(self, fence: Fence) -> bool:
         lease = self._leases.get(fence.scope)
         return lease is not None and lease.held and lease.epoch == fence.epoch
+
+    def _is_free(self, scope: Scope, owner: str | None) -> bool:
+        with self._gate:
+            lease = self._leases.get(scope)
+            if lease is None or lease.expires_at <= self._clock.now():
+                return True
+            return not lease.held and lease.owner == owner
+
+    def _check_owned(self, scope: Scope) -> None:
+        if scope.kind == "thread":
+            check_owned(scope.id, scope.resource, self._threads.owner_of(scope.id))
+
+    def _writable(self, fence: Fence, write: Write) -> RunRow:
+        """The row that is written to, as it is or to be added."""
+        row = self._runs.get(write.run_id)
+        if write.run is not None:
+            parent = self._runs.get(write.run.parent_id or "")
+            check_child(write, fence.scope, parent, known=row is not None)
+            root_id = None if parent is None else parent.root_id
+            row = replace(write.run, status="running", root_id=root_id)
+        parent = None if row is None else self._runs.get(row.parent_id or "")
+        check_open(
+            fence,
+            write,
+            None if row is None else row.scope,
+            None if row is None else row.status,
+            None if parent is None else parent.status,
+        )
+        assert row is not None  # noqa: S101 - check_open refuses an unknown run
+        return row
 
     def _is_recoverable(self, row: RunRow) -> bool:
         if not row.durable or row.parent_id is not None or not (row.status == "running" or self._is_answered(row)):
@@ -314,6 +470,12 @@ class InMemoryStore:
         self._set_status(row, "interrupted", None, None)
         return None
 
+    def _tree(self, run_id: str) -> list[str]:
+        found = [run_id]
+        for each in found:
+            found += self._children.get(each, ())
+        return found
+
     def _start(self, run: RunRow, now: float) -> None:
         known = self._runs.get(run.run_id)
         if known is None:
@@ -323,7 +485,10 @@ class InMemoryStore:
         else:
             row = replace(known, loop_version=run.loop_version)
         self._runs[run.run_id] = replace(row, status="running", reason=None, error=None, updated_at=now)
-        self._running[run.scope] = run.run_id
+        if run.parent_id is None:
+            self._running[run.scope] = run.run_id
+        else:
+            self._children.setdefault(run.parent_id, []).append(run.run_id)
 
     def _check_effects(self, write: Write) -> None:
         for effect in write.effects:
@@ -331,13 +496,15 @@ class InMemoryStore:
             if known is not None:
                 check_effect(effect, known.status, known.run_id, known.call_id)
 
-    def _log(self, row: RunRow, log: _Log, write: Write) -> RunRow:
+    def _encoded_log(self, row: RunRow, write: Write) -> tuple[list[bytes], list[bytes]]:
+        if not (row.durable or write.keep):
+            return [], []
+        return [encoded(record) for record in write.records], [encoded(event.chunk) for event in write.events]
+
+    def _log(self, row: RunRow, log: _Log, write: Write, encoded_log: tuple[list[bytes], list[bytes]]) -> RunRow:
         keeps = write.keep and not row.durable
-        if row.durable or keeps:
-            records = [encoded(record) for record in write.records]
-            events = [encoded(event.chunk) for event in write.events]
-            log.kept_records.extend(records)
-            log.kept_events.extend(events)
+        log.kept_records.extend(encoded_log[0])
+        log.kept_events.extend(encoded_log[1])
         if keeps:
             log.seq = 0
             log.events = write.events[0].index if write.events else log.events
@@ -349,26 +516,41 @@ class InMemoryStore:
     def _set_status(self, row: RunRow, status: RunStatus, reason: str | None, error: ErrorInfo | None) -> None:
         now = self._clock.now()
         self._runs[row.run_id] = replace(row, status=status, reason=reason, error=error, updated_at=now)
-        if status != "running" and self._running.get(row.scope) == row.run_id:
-            del self._running[row.scope]
+        if row.parent_id is None:
+            self._note_running(row, status)
         if status not in TERMINAL_STATUS:
             return
+        for child in self._children.get(row.run_id, ()):
+            if (known := self._runs[child]).status not in TERMINAL_STATUS:
+                self._set_status(known, "interrupted", None, None)
         self._logs[row.run_id].pending.clear()
         if not row.durable:
-            self._forget(row.run_id)
+            self._forget(row)
 
-    def _forget(self, run_id: str) -> None:
-        del self._logs[run_id]
-        self._forgettable[run_id] = None
+    def _note_running(self, row: RunRow, status: RunStatus) -> None:
+        if status == "running":
+            self._running[row.scope] = row.run_id
+        elif self._running.get(row.scope) == row.run_id:
+            del self._running[row.scope]
+
+    def _forget(self, row: RunRow) -> None:
+        """Forget the log of a plain run; of the oldest ones the rows too, with those of their children."""
+        del self._logs[row.run_id]
+        if row.parent_id is not None:
+            return
+        self._forgettable[row.run_id] = None
         while len(self._forgettable) > self._keep_finished:
             oldest, _ = self._forgettable.popitem(last=False)
-            del self._runs[oldest]
-            self._posts.pop(oldest, None)
+            for each in self._tree(oldest):
+                del self._runs[each]
+                self._logs.pop(each, None)
+                self._children.pop(each, None)
+                self._posts.pop(each, None)
 
-    def _owned_log(self, run_id: str, resource: str | None) -> _Log:
+    def _owned_log(self, run_id: str, resource: Owner) -> _Log:
         row = self._runs.get(run_id)
         log = self._logs.get(run_id)
-        return _Log() if row is None or log is None or row.resource_id != resource else log
+        return _Log() if row is None or log is None or not owns(resource, row.resource_id) else log
 
     def _decidable(self, item: Post) -> bool:
         if isinstance(item, Inbox):

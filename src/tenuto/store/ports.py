@@ -5,8 +5,8 @@ write; a stale fence writes nothing. Anyone else may only `post` (unique key, th
 or `swap` (compare-and-set on a version). Time is the store's own. What is given is copied as JSON: changing it later
 changes nothing stored, a tuple comes back as a list, and what JSON cannot hold is refused (`STORE_NOT_JSON`).
 
-`run`, `runs`, `records`, `events` and `pending` take the owner and find nothing of another's; `recoverable`, `effect`,
-`posts` and `versioned` are the runtime's own and must not be reached with a key that a caller chose.
+Every call that reads something of somebody's takes the owner and finds nothing of another's; `recoverable`, `freed`,
+`effect`, `posts` and `versioned` are the runtime's own and must not be reached with a key that a caller chose.
 """
 
 from __future__ import annotations
@@ -18,42 +18,47 @@ from msgspec import Struct
 
 from tenuto.core.events import Event
 from tenuto.core.payloads import ErrorInfo, Json
+from tenuto.messages.stored import Message
+from tenuto.store.scopes import ANYONE, Fence, HeldBy, Owner, Scope
+from tenuto.store.scores import ScoreRow, ScoreStore
+from tenuto.store.threads import CopyOf, ThreadEdit, ThreadMessage, ThreadPage, ThreadRow, ThreadStore
+from tenuto.store.vectors import VectorRow, VectorStore
+
+__all__ = [
+    "ANYONE",
+    "LEASE_SECONDS",
+    "TERMINAL_STATUS",
+    "AbortRequest",
+    "Committed",
+    "CopyOf",
+    "Decide",
+    "EffectRow",
+    "Fence",
+    "HeldBy",
+    "Inbox",
+    "Owner",
+    "PendingCall",
+    "Post",
+    "Posted",
+    "RunRow",
+    "RunStatus",
+    "RunStore",
+    "Scope",
+    "ScoreRow",
+    "ThreadEdit",
+    "ThreadMessage",
+    "ThreadPage",
+    "ThreadRow",
+    "VectorRow",
+    "Versioned",
+    "Write",
+]
 
 RunStatus = Literal["running", "suspended", "success", "failed", "canceled", "interrupted"]
 TERMINAL_STATUS: frozenset[RunStatus] = frozenset({"success", "failed", "canceled", "interrupted"})
 
 LEASE_SECONDS = 15.0
 """How long a claim holds without renewal; from that second on others may claim."""
-
-
-class Scope(Struct, frozen=True):
-    """What one owner writes to at a time: a run of its own, or a thread of a resource."""
-
-    kind: Literal["run", "thread"]
-    id: str
-    resource: str = ""
-
-
-class Fence(Struct, frozen=True):
-    """The right to write to a scope until it is released or somebody claims it anew; from then on it is stale.
-
-    Attributes:
-        unfinished: A durable run of this scope whose owner is gone; it is to be recovered first.
-    """
-
-    scope: Scope
-    epoch: int
-    owner: str
-    unfinished: str | None = None
-
-
-class HeldBy(Struct, frozen=True):
-    """A claim was refused: who holds the scope, and until when (seconds since the epoch) if it is not renewed."""
-
-    scope: Scope
-    owner: str
-    epoch: int
-    expires_at: float
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
@@ -63,7 +68,9 @@ class RunRow(Struct, frozen=True, kw_only=True):
         scope: Where it writes; one fence of this scope is needed for each of its commits.
         durable: Its journal and events are kept; those of other runs are forgotten at commit, and the row some time
             after its end.
-        root_id: The run at the top of its tree; its own id when it has no parent.
+        parent_id: The run whose call `parent_call_id` started it. Such a child writes in the scope of its root, under
+            the root's fence, and ends when its parent ends, at the latest (`interrupted`).
+        root_id: The run at the top of its tree; its own id when it has no parent. Set by the store.
         loop_version: Rules that drove it; an older process leaves it alone.
         first_event: Index of the first event that is kept, set by the store: those before it were streamed before
             the run was durable, or retention dropped them.
@@ -137,13 +144,19 @@ class Write(Struct, frozen=True, kw_only=True):
         pending: Replaces the entries of the same call ids.
         effects: Replaces the entries of the same keys.
         status: New status of the run, with its `reason` and `error`; None leaves all three. A run that is suspended
-            goes back to `running` by a claim only.
+            goes back to `running` by a claim only; a child by a write, while its parent runs.
         keep: From this write on the run is durable. If it was not, the records must be all that the run has; the
             events may begin at any index that is not stored yet, and those before are not kept
             (`RunRow.first_event`).
+        run: A child to add, as `running`, whose first write this is; its parent is open, in the fence's scope.
+        thread: The thread of the run; made if it does not exist. Of one that exists nothing is changed.
+        messages: For the thread of the run's row: each replaces the one of its id, or comes last.
     """
 
     run_id: str
+    run: RunRow | None = None
+    thread: ThreadRow | None = None
+    messages: tuple[Message, ...] = ()
     records: tuple[Struct, ...] = ()
     first_seq: int = 0
     events: tuple[Event, ...] = ()
@@ -222,8 +235,8 @@ class Versioned(Struct, frozen=True):
     version: int = 0
 
 
-class RunStore(Protocol):
-    """Keeps runs. Thread-safe and bound to no event loop.
+class RunStore(ThreadStore, VectorStore, ScoreStore, Protocol):
+    """Keeps runs, and the threads, vectors and scores that come of them. Thread-safe and bound to no event loop.
 
     A call that is cancelled was carried out whole or not at all, and nobody knows which. Every call may raise
     `StoreError`; after `aclose` every call does (`STORE_CLOSED`).
@@ -236,7 +249,8 @@ class RunStore(Protocol):
 
         A `running` run left in the scope is marked `interrupted`, unless it is durable: then the fence names it as
         `unfinished` and `run` is not added. Recover it: claim again with its row and `expect="running"`, which
-        settles nothing. Epochs of a scope only grow, over releases, expiry and restarts of the store.
+        settles nothing. Either way its children share its fate: interrupted with it, or left for its steps to recover.
+        Epochs of a scope only grow, over releases, expiry and restarts of the store.
 
         Args:
             scope: What to take.
@@ -251,7 +265,8 @@ class RunStore(Protocol):
 
         Raises:
             StoreError: `RUN_EXISTS`; `RUN_STATUS_CHANGED` (another status, unknown, of another scope or resource);
-                `RUN_NOT_IN_SCOPE`. Nothing was taken.
+                `RUN_NOT_IN_SCOPE` (also a child); `THREAD_RESOURCE_MISMATCH` (the thread is another resource's).
+                Nothing was taken.
         """
         ...
 
@@ -268,6 +283,22 @@ class RunStore(Protocol):
         """
         ...
 
+    async def freed(self, scope: Scope, timeout: float | None = None, *, owner: str | None = None) -> bool:
+        """Wait until `scope` may have become free: claim again then, somebody else may be faster.
+
+        At once when it is free already: nobody holds it, the lease has expired, or its holder's process is known to be
+        gone. A lease that expires while somebody waits wakes nobody: wait no longer than to `HeldBy.expires_at`.
+
+        Args:
+            scope: What is waited for.
+            timeout: Seconds; None: for ever.
+            owner: Who would claim; a scope reserved for it is free to it.
+
+        Returns:
+            False when `timeout` passed.
+        """
+        ...
+
     def commit(self, fence: Fence, write: Write) -> Awaitable[Committed]:
         """Store all of `write`.
 
@@ -277,32 +308,44 @@ class RunStore(Protocol):
             StaleLease: The fence was released, or somebody claimed the scope since. Nothing was stored.
             StoreError: `STORE_OUT_OF_ORDER` (records or events do not go on from what is stored, or `keep` comes
                 without all the records), `RUN_NOT_OPEN` (the run is over or unknown), `RUN_NOT_IN_SCOPE` (it writes
-                elsewhere), `RUN_STATUS_CHANGED` (it would go from suspended to running), `WRITE_MIXES_RUNS`,
-                `EFFECT_TAKEN`, `STORE_NOT_JSON` (also a record or event of a durable run). Nothing was stored.
+                elsewhere), `RUN_STATUS_CHANGED` (it would go from suspended to running), `WRITE_MIXES_RUNS` (also
+                another thread than the run's), `RUN_EXISTS` (the child to add), `EFFECT_TAKEN`,
+                `THREAD_RESOURCE_MISMATCH`, `THREAD_NOT_IN_SCOPE`, `THREAD_NOT_FOUND` (messages without a thread),
+                `STORE_NOT_JSON` (also a record or event of a durable run). Nothing was stored.
         """
         ...
 
-    async def post(self, item: Post) -> Posted:
+    async def post(self, item: Post | ScoreRow) -> Posted:
         """Store an item from anyone; the same item twice has the same effect as once.
 
         An `Inbox` item needs no run and no claim; a `Decide` an open pending call; an `AbortRequest` a run that is not
-        over.
+        over; a `ScoreRow` nothing.
+
+        Raises:
+            StoreError: `THREAD_RESOURCE_MISMATCH` (an inbox of another resource's thread), `STORE_NOT_JSON`.
         """
         ...
 
-    async def swap(self, row: Versioned, expect: int) -> bool:
+    async def swap(self, row: Versioned | ThreadRow, expect: int) -> bool:
         """Replace the row if its version is still `expect` (0: it does not exist); stored as version `expect + 1`.
 
-        The version inside `row` is not read.
+        The version inside `row` is not read. Of a thread, title and metadata are replaced; made anew, it is empty.
+
+        Raises:
+            StoreError: `THREAD_RESOURCE_MISMATCH`, `STORE_NOT_JSON`.
         """
         ...
 
-    async def run(self, run_id: str, *, resource: str | None) -> RunRow | None:
+    async def run(self, run_id: str, *, resource: Owner) -> RunRow | None:
         """The run, if it exists and belongs to `resource` (None: only runs without an owner)."""
         ...
 
-    async def runs(self, *, resource: str | None, status: RunStatus | None = None, limit: int = 100) -> list[RunRow]:
+    async def runs(self, *, resource: Owner, status: RunStatus | None = None, limit: int = 100) -> list[RunRow]:
         """Runs of `resource` (None: only runs without an owner), the one added last first; at most `limit`."""
+        ...
+
+    async def children(self, run_id: str, *, resource: Owner) -> list[RunRow]:
+        """The runs that calls of this run have started, the one added first first; `resource` is theirs."""
         ...
 
     async def recoverable(self, limit: int = 100) -> list[RunRow]:
@@ -316,32 +359,30 @@ class RunStore(Protocol):
         """
         ...
 
-    async def forget_events(self, run_id: str, *, resource: str | None) -> bool:
-        """Drop the kept events of a durable run, but for the last one; journal, row and pending calls stay.
+    async def forget_events(self, run_id: str, *, resource: Owner) -> bool:
+        """Drop the kept events of a durable run and its children, but for each last one; all else of them stays.
 
         Returns:
-            False for a run that is running, unknown or not durable: nothing was dropped.
+            False for a run that is running, unknown, not durable or a child: nothing was dropped.
         """
         ...
 
-    async def records(self, run_id: str, *, resource: str | None) -> list[bytes]:
+    async def records(self, run_id: str, *, resource: Owner) -> list[bytes]:
         """The journal of a durable run, encoded, in order; of other runs nothing."""
         ...
 
-    async def events(
-        self, run_id: str, *, resource: str | None, start: int = 0, limit: int | None = None
-    ) -> list[Event]:
+    async def events(self, run_id: str, *, resource: Owner, start: int = 0, limit: int | None = None) -> list[Event]:
         """At most `limit` kept events of a durable run from index `start` on; of other runs nothing.
 
         The first one has a higher index than `start` when those before it are not kept (`RunRow.first_event`).
         """
         ...
 
-    async def event_count(self, run_id: str, *, resource: str | None) -> int:
+    async def event_count(self, run_id: str, *, resource: Owner) -> int:
         """How many events the run has had: the index of its next one; 0 for an unknown run."""
         ...
 
-    async def pending(self, run_id: str, *, resource: str | None) -> list[PendingCall]:
+    async def pending(self, run_id: str, *, resource: Owner) -> list[PendingCall]:
         """The run's calls that wait for a decision, in the order they were first stored; none once the run is over."""
         ...
 

@@ -87,7 +87,7 @@ def check_claimed(scope: Scope, run: RunRow | None, known: RunRow | None, expect
     """
     if run is None:
         return
-    if run.scope != scope:
+    if run.scope != scope or run.parent_id is not None or (known is not None and known.parent_id is not None):
         raise elsewhere(run.run_id, scope)
     if expect is None and known is not None:
         message = f"There is a run {run.run_id!r} already; take another run_id."
@@ -99,8 +99,17 @@ def check_claimed(scope: Scope, run: RunRow | None, known: RunRow | None, expect
             raise status_changed(run.run_id, status, expect)
 
 
-def check_open(fence: Fence, write: Write, scope: Scope | None, status: RunStatus | None) -> None:
+def check_open(
+    fence: Fence, write: Write, scope: Scope | None, status: RunStatus | None, parent: RunStatus | None = None
+) -> None:
     """Whether the owner may write to the run, given the scope and status of its row (None: no such row).
+
+    Args:
+        fence: Of the owner.
+        write: What is to be stored.
+        scope: Of the run.
+        status: Of the run.
+        parent: The status of the run's parent, if it has one: a child is woken by a write.
 
     Raises:
         StoreError: `RUN_NOT_IN_SCOPE`, `RUN_NOT_OPEN`, `RUN_STATUS_CHANGED`, `WRITE_MIXES_RUNS`.
@@ -111,7 +120,7 @@ def check_open(fence: Fence, write: Write, scope: Scope | None, status: RunStatu
     if status is None or status in TERMINAL_STATUS:
         message = f"Run {run_id!r} is {status or 'unknown'}; nothing can be added to it."
         raise StoreError(message, id="RUN_NOT_OPEN")
-    if write.status == "running" != status:
+    if write.status == "running" != status and parent != "running":
         raise status_changed(run_id, status, "running")
     if {part.run_id for part in (*write.pending, *write.effects)} - {run_id}:
         message = f"A write of run {run_id!r} holds calls or effects of another run; commit them there."
