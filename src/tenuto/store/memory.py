@@ -7,11 +7,9 @@ last `keep_finished` of them), as in every store. Epochs come from one counter, 
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +17,7 @@ from msgspec.structs import replace
 from tenuto.core import codec
 from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.events import Event
-from tenuto.core.payloads import Json
+from tenuto.store.memory_calls import Gate, ThreadCalls
 from tenuto.store.memory_threads import Threads
 from tenuto.store.ports import (
     LEASE_SECONDS,
@@ -39,10 +37,7 @@ from tenuto.store.ports import (
     Scope,
     ScoreRow,
     ThreadEdit,
-    ThreadMessage,
-    ThreadPage,
     ThreadRow,
-    VectorRow,
     Versioned,
     Write,
 )
@@ -54,7 +49,6 @@ from tenuto.store.rules import (
     check_effect,
     check_open,
     check_order,
-    closed,
     copied,
     encoded,
     stale,
@@ -64,8 +58,6 @@ from tenuto.store.thread_rules import check_child, check_owned
 from tenuto.store.waiting import Waiters
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from tenuto.core.payloads import ErrorInfo
 
 
@@ -88,28 +80,7 @@ class _Log(Struct):
     pending: dict[str, PendingCall] = {}
 
 
-class _Gate:
-    """The lock of an open store."""
-
-    __slots__ = ("_lock", "closed")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.closed = False
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        if self.closed:
-            self._lock.release()
-            raise closed()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.release()
-
-
-class InMemoryStore:
+class InMemoryStore(ThreadCalls):
     """A `RunStore` for plain agents and tests.
 
     Args:
@@ -124,7 +95,7 @@ class InMemoryStore:
         self._clock = clock or SystemClock()
         self._lease_seconds = lease_seconds
         self._keep_finished = keep_finished
-        self._gate = _Gate()
+        self._gate = Gate()
         self._epoch = 0
         self._runs: dict[str, RunRow] = {}
         self._logs: dict[str, _Log] = {}
@@ -247,18 +218,6 @@ class InMemoryStore:
             self._rows[row.kind, row.key] = replace(copied(row), version=expect + 1)
             return True
 
-    async def index(self, rows: Sequence[VectorRow]) -> int:
-        """See `VectorStore.index`."""
-        with self._gate:
-            return self._threads.index(rows)
-
-    async def unindex(
-        self, *, resource: str, thread: str | None = None, ids: Sequence[str] | None = None, space: str | None = None
-    ) -> int:
-        """See `VectorStore.unindex`."""
-        with self._gate:
-            return self._threads.unindex(resource, thread, ids, space)
-
     # -- reads -------------------------------------------------------------------------------------------------
 
     async def run(self, run_id: str, *, resource: Owner) -> RunRow | None:
@@ -344,70 +303,6 @@ class InMemoryStore:
         with self._gate:
             known = self._rows.get((kind, key))
             return None if known is None else copied(known)
-
-    async def thread(self, thread_id: str, *, resource: Owner) -> ThreadRow | None:
-        """See `ThreadStore.thread`."""
-        with self._gate:
-            return self._threads.thread(thread_id, resource)
-
-    async def threads(
-        self,
-        *,
-        resource: Owner,
-        metadata: Mapping[str, Json] | None = None,
-        root: Scope | None = None,
-        order_by: Literal["created_at", "updated_at"] = "created_at",
-        descending: bool = True,
-        offset: int = 0,
-        limit: int = 100,
-    ) -> ThreadPage:
-        """See `ThreadStore.threads`."""
-        with self._gate:
-            return self._threads.threads(resource, metadata, root, (order_by, descending), (offset, limit))
-
-    async def messages(
-        self,
-        thread_id: str,
-        *,
-        resource: Owner,
-        last: int | None = None,
-        first: int | None = None,
-        after: int | None = None,
-        before: int | None = None,
-        ids: Sequence[str] | None = None,
-        around: tuple[int, int] = (0, 0),
-    ) -> list[ThreadMessage]:
-        """See `ThreadStore.messages`."""
-        with self._gate:
-            if ids is not None:
-                return self._threads.near(thread_id, resource, ids, around)
-            return self._threads.messages(thread_id, resource, (after, before), (last, first))
-
-    async def find_messages(self, ids: Sequence[str], *, resource: Owner) -> list[ThreadMessage]:
-        """See `ThreadStore.find_messages`."""
-        with self._gate:
-            return self._threads.find_messages(ids, resource)
-
-    async def vectors(
-        self, *, resource: Owner, space: str, thread: str | None = None, after: int = 0, limit: int = 4096
-    ) -> list[VectorRow]:
-        """See `VectorStore.vectors`."""
-        with self._gate:
-            return self._threads.vectors(resource, space, thread, after, limit)
-
-    async def scores(
-        self,
-        *,
-        resource: Owner,
-        run_id: str | None = None,
-        scorer_id: str | None = None,
-        entity_id: str | None = None,
-        offset: int = 0,
-        limit: int = 100,
-    ) -> list[ScoreRow]:
-        """See `ScoreStore.scores`."""
-        with self._gate:
-            return self._threads.scores(resource, run_id, scorer_id, entity_id, (offset, limit))
 
     async def aclose(self) -> None:
         """See `RunStore.aclose`."""
