@@ -17,12 +17,14 @@ from tenuto.tools import ToolContext, create_tool, tool
 if TYPE_CHECKING:
     from tenuto.app import Tenuto
     from tenuto.durable import DurableAgent, create_durable_agent
+    from tenuto.memory.memory import Memory
 
 __all__ = [
     "AbortController",
     "AbortSignal",
     "Agent",
     "DurableAgent",
+    "Memory",
     "RequestContext",
     "StructuredOutput",
     "Tenuto",
@@ -37,7 +39,7 @@ __all__ = [
     "total_tokens_over",
 ]
 
-_LATER = {"Tenuto": "app", "DurableAgent": "durable", "create_durable_agent": "durable"}
+_LATER = {"Tenuto": "app", "DurableAgent": "durable", "create_durable_agent": "durable", "Memory": "memory.memory"}
 
 
 def __getattr__(name: str) -> Any:

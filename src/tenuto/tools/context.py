@@ -35,6 +35,8 @@ class ToolContext(Struct, Generic[D_co, V_co], frozen=True, kw_only=True, eq=Fal
     Attributes:
         run_id: The run.
         agent_id: The agent whose model made the call.
+        thread_id: The thread that the run writes to, else None.
+        resource_id: Whose thread it is, else None.
         tool_call_id: The call, unique in the run.
         tool_name: The name the model used.
         step_number: The model call of this run that asked for it, from 1.
@@ -56,6 +58,8 @@ class ToolContext(Struct, Generic[D_co, V_co], frozen=True, kw_only=True, eq=Fal
 
     run_id: str = ""
     agent_id: str = ""
+    thread_id: str | None = None
+    resource_id: str | None = None
     tool_call_id: str = ""
     tool_name: str = ""
     step_number: int = 0
