@@ -16,7 +16,7 @@ from hypothesis import settings
 from tenuto.models.sessions import close_session
 from tenuto.runs.output import RunOutput
 from tenuto.testing import FakeProvider, check_stream
-from tests.oracle import assert_valid_chat_body
+from tests.oracle import assert_valid_chat_body, assert_valid_embeddings_body
 from tests.oracle_anthropic import assert_valid_messages_body
 from tests.oracle_gemini import assert_valid_gemini_body
 from tests.oracle_responses import assert_valid_responses_body
@@ -26,6 +26,7 @@ settings.load_profile("tenuto")
 
 _ORACLES = {
     "/chat/completions": assert_valid_chat_body,
+    "/embeddings": assert_valid_embeddings_body,
     "/responses": assert_valid_responses_body,
     "/messages": assert_valid_messages_body,
     "GenerateContent": assert_valid_gemini_body,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from openai.types import embedding_create_params
 from openai.types.chat import completion_create_params as params
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator
@@ -24,6 +25,16 @@ def assert_valid_chat_body(body: dict[str, Any], *, allow: frozenset[str] = froz
     if isinstance(known.get("messages"), list):
         known["messages"] = [_without(message, allow) for message in known["messages"]]
     _validator(streaming=bool(body.get("stream"))).validate_python(known, strict=True)
+
+
+def assert_valid_embeddings_body(body: dict[str, Any], *, allow: frozenset[str] = frozenset()) -> None:
+    """Fail unless `body` is an embeddings request by openai's own types."""
+    _embeddings_validator().validate_python(_without(body, allow), strict=True)
+
+
+@lru_cache
+def _embeddings_validator() -> SchemaValidator:
+    return SchemaValidator(closed(TypeAdapter(embedding_create_params.EmbeddingCreateParams).core_schema))
 
 
 def _without(mapping: dict[str, Any], keys: frozenset[str]) -> dict[str, Any]:

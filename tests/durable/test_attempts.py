@@ -8,7 +8,7 @@ import pytest
 
 from tenuto import Agent, tool
 from tenuto.machine.records import AttemptFailed, ModelStarted, decode_record
-from tenuto.steps import retries
+from tenuto.models import retries
 from tenuto.testing import Call, FakeProvider, Gate, HTTPError, Reply, ScriptedModel
 from tests.durable.kit import clerk, in_memory, of, shown_by, types
 

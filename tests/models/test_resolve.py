@@ -201,7 +201,8 @@ def test_every_provider_of_the_catalogue_resolves(name, monkeypatch):
 
 def test_a_missing_key_names_every_variable():
     with pytest.raises(ModelError, match="Set GOOGLE_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY or GEMINI_API_KEY"):
-        resolve_model("google/gemini-2.5-pro")._key()
+        model = resolve_model("google/gemini-2.5-pro")
+        model._endpoint.key(model.provider, model.model_id)
 
 
 async def test_a_key_goes_into_the_header_of_its_provider(monkeypatch):

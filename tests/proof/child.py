@@ -32,10 +32,10 @@ from tenuto.core import faults
 from tenuto.core.clock import SystemClock
 from tenuto.core.errors import TenutoError
 from tenuto.durable import DurableAgent
+from tenuto.models import retries
 from tenuto.models.sessions import close_session
 from tenuto.runs import journal, observe, recovery
 from tenuto.runs.output import RunOutput
-from tenuto.steps import retries
 from tenuto.store import SQLiteStore
 from tests.proof import mutants, scenarios
 from tests.proof.scenarios import SCENARIOS, Place, append, prompt_of

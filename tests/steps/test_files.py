@@ -8,8 +8,9 @@ from tenuto.messages.turns import AssistantTurn, FilePart, Prompt, ResultPart, S
 from tenuto.models.anthropic import AnthropicFormat
 from tenuto.models.chat import ChatFormat
 from tenuto.models.downloads import Downloads
+from tenuto.models.endpoint import Endpoint
 from tenuto.models.gemini import GeminiFormat
-from tenuto.models.http_model import Endpoint, HttpModel
+from tenuto.models.http_model import HttpModel
 from tenuto.steps.files import fetch_links
 from tests.models.host import PNG, answer, hosting
 

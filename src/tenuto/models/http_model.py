@@ -1,12 +1,10 @@
 """`HttpModel`: one model behind an HTTP endpoint, whatever its dialect.
 
-Invariant: no call depends on another one, so one instance serves any number of calls, threads and event loops. Its key
-is read when a call is made, goes into the headers of the format and nowhere else.
+Invariant: no call depends on another one, so one instance serves any number of calls, threads and event loops.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -17,43 +15,18 @@ from tenuto.core.credentials import redact, secrets_of, shown_url
 from tenuto.core.errors import ModelError
 from tenuto.models.answering import Answering
 from tenuto.models.catalogue import ModelInfo
+from tenuto.models.endpoint import USER_AGENT, Endpoint
 from tenuto.models.http_errors import bounded, from_response
 from tenuto.models.ports import ModelRequest, Part, RawEvent, RequestStart, StructuredSupport
 from tenuto.models.sse import DEFAULT_LIMIT, SseSplitter
-from tenuto.models.transport import IDLE_TIMEOUT, AiohttpTransport, HttpRequest, HttpResponse, Transport
+from tenuto.models.transport import AiohttpTransport, HttpRequest, HttpResponse, Transport, read_body
 from tenuto.models.wire_format import Reader, TakesUrls, WireFormat, WireRequest
 
-USER_AGENT = "tenuto"
 _UNREADABLE = (
     msgspec.DecodeError, AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError,
 )  # fmt: skip
 """What a reader raises over an event that is JSON, and nothing like what the format says."""
 _MAX_ERROR_BODY = 64 * 1024
-
-
-class Endpoint(Struct, frozen=True, kw_only=True):
-    """Where a model is and how one gets in.
-
-    Attributes:
-        url: The base URL; the format's path is appended.
-        api_key: Given by the caller; else the first of `key_variables` that is set, read at each call.
-        key_variables: When not empty and there is no key, a call fails before any request.
-        key_header: Carries the key, when it is not the format's usual one.
-        idle_timeout: Seconds without a byte until a call fails.
-        info: What the catalogue knows of the model at this place.
-    """
-
-    url: str
-    api_key: str | None = None
-    key_variables: tuple[str, ...] = ()
-    key_header: str | None = None
-    headers: Mapping[str, str] = {}
-    idle_timeout: float = IDLE_TIMEOUT
-    info: ModelInfo | None = None
-
-    def __repr__(self) -> str:
-        """The URL alone: keys and headers stay out of logs."""
-        return f"Endpoint({shown_url(self.url)!r})"
 
 
 class _Call(Struct, frozen=True):
@@ -160,7 +133,7 @@ class HttpModel:
     async def _unstreamed(self, http: HttpResponse, kind: str, reader: Reader, call: _Call) -> Sequence[Part]:
         """An error answer, or a whole answer from a server that does not stream."""
         failed = http.status >= 300 or "html" in kind
-        body = await _read(http, _MAX_ERROR_BODY if failed else DEFAULT_LIMIT)
+        body = await read_body(http, _MAX_ERROR_BODY if failed else DEFAULT_LIMIT)
         if http.status >= 300:
             raise from_response(self._provider, http.status, http.headers, body, call.secrets)
         if failed:
@@ -185,7 +158,7 @@ class HttpModel:
         )
 
     def _prepare(self, request: ModelRequest) -> _Call:
-        key = self._key()
+        key = self._endpoint.key(self._provider, self._model_id)
         wire = self._format.request(self._model_id, request)
         headers = self._headers(key, wire, request)
         http = HttpRequest(
@@ -214,49 +187,13 @@ class HttpModel:
             **wire.headers,
         }
         if key:
-            headers.update(self._key_headers(key))
+            headers.update(self._endpoint.key_headers(key) or self._format.key_headers(key))
         for more in (self._endpoint.headers, request.settings.headers or {}):
             for name, value in more.items():
                 lower = name.lower()
                 before = headers.get(lower) if lower in wire.listed else None
                 headers[lower] = f"{before},{value}" if before else value
         return headers
-
-    def _key_headers(self, key: str) -> Mapping[str, str]:
-        name = self._endpoint.key_header
-        if name is None:
-            return self._format.key_headers(key)
-        return {name: f"Bearer {key}" if name.endswith("authorization") else key}
-
-    def _key(self) -> str | None:
-        endpoint = self._endpoint
-        if endpoint.api_key is not None:
-            return endpoint.api_key.strip()
-        found = (os.environ.get(name, "").strip() for name in endpoint.key_variables)
-        key = next((value for value in found if value), None)
-        if key is None and endpoint.key_variables:
-            names = " or ".join(endpoint.key_variables)
-            raise ModelError(
-                f"There is no API key for {self._provider}/{self._model_id}. Set {names}, or pass api_key in a model "
-                "record.",
-                id="MODEL_API_KEY_MISSING",
-                provider=self._provider,
-                category="USER",
-                details={"model": f"{self._provider}/{self._model_id}", "variables": names},
-            )
-        return key
-
-
-async def _read(http: HttpResponse, limit: int) -> bytes:
-    """The body, up to about `limit` bytes."""
-    pieces: list[bytes] = []
-    size = 0
-    async for data in http:
-        pieces.append(data)
-        size += len(data)
-        if size >= limit:
-            break
-    return b"".join(pieces)[:limit]
 
 
 def _feed(reader: Reader, events: list[bytes]) -> list[Part]:

@@ -219,6 +219,22 @@ class _AiohttpResponse:
             self._slot.close_later(self._response, _LINGER)
 
 
+async def read_body(http: HttpResponse, limit: int) -> bytes:
+    """The body, up to about `limit` bytes.
+
+    Raises:
+        ModelError: As in reading `http`.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    async for data in http:
+        pieces.append(data)
+        size += len(data)
+        if size >= limit:
+            break
+    return b"".join(pieces)[:limit]
+
+
 def connection_error(request: HttpRequest, error: Exception) -> ModelError:
     """The typed error for what the network did."""
     origin = origin_of(request.url)

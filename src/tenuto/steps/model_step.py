@@ -22,6 +22,7 @@ from tenuto.core.spans import NO_SPAN, Span
 from tenuto.machine.records import AttemptFailed, DecidedCall, ModelEnded, ModelFailed, ModelStarted, Said
 from tenuto.models.catalogue import heed, info_of, priced
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
+from tenuto.models.retries import retries_of, seconds_until_retry
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.candidates import current, following, name_tried
 from tenuto.steps.deadlines import Deadlines
@@ -30,7 +31,6 @@ from tenuto.steps.files import fetch_links
 from tenuto.steps.inputs import heard, title_of
 from tenuto.steps.judge import step_finish
 from tenuto.steps.prepare_step import options_of, prepare_step, settings_of
-from tenuto.steps.retries import retries_of, seconds_until_retry
 from tenuto.steps.run import Run, StepDraft
 from tenuto.steps.tracing import stopped_by
 from tenuto.steps.turn import TurnBuilder

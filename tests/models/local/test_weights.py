@@ -6,12 +6,14 @@ import subprocess
 import sys
 import threading
 
+import msgspec
 import pytest
 
 from tenuto.core.errors import ConfigurationError, ModelError
-from tenuto.models.local import weights
+from tenuto.models.local import known, weights
+from tenuto.models.local.known import KNOWN, Weights
 from tenuto.models.local.progress import LineProgress
-from tenuto.models.local.weights import KNOWN, Weights, cache_dir, find, pull
+from tenuto.models.local.weights import cache_dir, find, pull
 
 CONTENT = b"GGUF" + bytes(range(256)) * 40
 TINY = Weights(
@@ -52,7 +54,7 @@ class Source:
         part.write_bytes(self.content)
         if self.error:
             raise self.error
-        return part
+        return [part]
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +153,35 @@ def test_a_file_changed_after_its_check_is_refused(cache):
         find("tiny")
 
 
+def test_a_file_that_is_made_here_is_made_of_checked_parts_and_checked_itself(cache, monkeypatch):
+    made = CONTENT[::-1]
+
+    def write(one, two, target):
+        target.write_bytes((one.read_bytes() + two.read_bytes())[::-1])
+
+    def part(name, content):
+        return known.Source(name, len(content), hashlib.sha256(content).hexdigest())
+
+    def fetch(contents):
+        def fetched(wanted, scratch, progress):
+            for source, content in zip(wanted.sources, contents, strict=True):
+                (scratch / source.file).write_bytes(content)
+            return [scratch / source.file for source in wanted.sources]
+
+        return fetched
+
+    pieces = CONTENT[:100], CONTENT[100:]
+    recipe = known.Recipe((part("one", pieces[0]), part("two", pieces[1])), write)
+    right = msgspec.structs.replace(TINY, recipe=recipe, sha256=hashlib.sha256(made).hexdigest())
+    monkeypatch.setitem(KNOWN, "tiny", right)
+    with pytest.raises(ModelError, match="the file two"):
+        pull("tiny", progress=Told(), fetch=fetch((pieces[0], b"x")))
+    told = Told()
+    assert pull("tiny", progress=told, fetch=fetch(pieces)).read_bytes() == made
+    assert any("converting" in line for line in told.lines)
+    assert left(cache) == ["tiny.gguf", "tiny.gguf.verified"]
+
+
 def test_an_unknown_name_is_refused():
     with pytest.raises(ConfigurationError, match="'nope'"):
         pull("nope")
@@ -197,14 +228,15 @@ def test_two_pulls_at_once_fetch_once(cache):
 SCRIPT = """
 import hashlib, sys
 from pathlib import Path
-from tenuto.models.local.weights import KNOWN, Weights, pull
+from tenuto.models.local.known import KNOWN, Weights
+from tenuto.models.local.weights import pull
 content = b"GGUF" * 1000
 KNOWN["tiny"] = Weights("tiny", "tiny.gguf", len(content), hashlib.sha256(content).hexdigest(), "MIT", "r", "h")
 def fetch(weights, scratch, progress):
     with open(sys.argv[1], "a") as visits: visits.write("x")
     print("fetching", flush=True); sys.stdin.readline()
     (scratch / "p").write_bytes(content)
-    return scratch / "p"
+    return [scratch / "p"]
 print(pull("tiny", fetch=fetch), flush=True)
 """
 

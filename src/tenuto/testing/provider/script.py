@@ -28,6 +28,7 @@ __all__ = [
     "Silence",
     "ToolRounds",
     "Usage",
+    "Vectors",
 ]
 
 
@@ -242,6 +243,19 @@ class Bytes(Delivery, frozen=True):
     content_type: str = "text/event-stream"
 
 
+class Vectors(Delivery, frozen=True):
+    """The answer of the embeddings endpoint.
+
+    Attributes:
+        vectors: One for each text, in their order; None makes them of the texts' words, so that texts which share
+            words are alike.
+        dimensions: Numbers of a vector that is made, unless the request asks for another number.
+    """
+
+    vectors: Sequence[Sequence[float]] | None = None
+    dimensions: int = 64
+
+
 class HTTPError(Delivery, frozen=True):
     """An error response.
 
@@ -258,7 +272,7 @@ class Silence(Delivery, frozen=True):
     """No response at all: holds the connection until `FakeProvider.release()`, then closes it."""
 
 
-AnyReply = Reply | Burst | ToolRounds | Raw | Bytes | HTTPError | Silence
+AnyReply = Reply | Burst | ToolRounds | Raw | Bytes | Vectors | HTTPError | Silence
 Answering = Callable[[Request], AnyReply]
 
 

@@ -18,15 +18,17 @@ from tenuto.testing.provider.chat import Chat
 from tenuto.testing.provider.connection import Connection
 from tenuto.testing.provider.delivery import Outgoing, prepare, refuse
 from tenuto.testing.provider.dialect import Dialect
+from tenuto.testing.provider.embeddings import Embeddings, render
 from tenuto.testing.provider.gate import Gate, Watch
 from tenuto.testing.provider.gemini import Gemini
 from tenuto.testing.provider.http1 import BadHTTP, Request, head
 from tenuto.testing.provider.responses import Responses
-from tenuto.testing.provider.script import Answering, AnyReply, Burst, HTTPError, Script, ToolRounds
+from tenuto.testing.provider.script import Answering, AnyReply, Burst, HTTPError, Script, ToolRounds, Vectors
 from tenuto.testing.provider.strict import Refused, Rules, check_size, parse_body
 
 __all__ = ["FakeProvider"]
 
+_BY_WORDS = Vectors()
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
@@ -52,6 +54,7 @@ class FakeProvider:
         self,
         script: AnyReply | Answering | Sequence[AnyReply | Answering] = (),
         *,
+        embeddings: AnyReply | Answering | Sequence[AnyReply | Answering] = _BY_WORDS,
         strict: bool = True,
         allow_extra: Collection[str] = (),
         models: Collection[str] | None = None,
@@ -70,6 +73,8 @@ class FakeProvider:
         Args:
             script: A list is used up in order, and a request beyond its end is a failure; a function or a single
                 reply answers every request. A refused request takes nothing from the script.
+            embeddings: The script of the embeddings endpoint, which takes nothing from `script`; by default each
+                text gets a vector that says which words it has.
             strict: Check bodies. Key, size and script hold either way.
             allow_extra: Keys accepted at the top and in messages besides the documented ones.
             models: The known models; None accepts every name.
@@ -93,8 +98,8 @@ class FakeProvider:
             api_key=api_key,
             max_body=max_body,
         )
-        self._script = Script(script)
-        self._dialects: tuple[Dialect, ...] = (Chat(), Responses(), Anthropic(), Gemini())
+        self._script, self._embeddings = Script(script), Script(embeddings)
+        self._dialects: tuple[Dialect, ...] = (Chat(), Responses(), Anthropic(), Gemini(), Embeddings())
         self._allow_refused, self._allow_unused, self._keep = allow_refused, allow_unused, keep_requests
         self._asked_port, self._new_loop = port, new_loop
         self._watch = Watch()
@@ -206,8 +211,9 @@ class FakeProvider:
         found = [f"- failed: {type(each).__name__}: {each}" for each in self.failures]
         if not self._allow_refused:
             found += [f"- refused: {each}" for each in self.refused]
-        if not self._allow_unused and self._script.unused:
-            found.append(f"- {self._script.unused} unused replies")
+        unused = self._script.unused + self._embeddings.unused
+        if not self._allow_unused and unused:
+            found.append(f"- {unused} unused replies")
         return found
 
     # -- the desk of the connections --------------------------------------------------------------------------
@@ -261,8 +267,10 @@ class FakeProvider:
             dialect.check(parse_body(request), self._rules)
 
     def _play(self, dialect: Dialect, request: Request, serial: int) -> Outgoing | bytes:
-        reply = self._script.answer(request)
+        reply = (self._embeddings if isinstance(dialect, Embeddings) else self._script).answer(request)
         wanted = dialect.wanted(request)
+        if isinstance(reply, Vectors) and isinstance(dialect, Embeddings):
+            reply = render(reply, request)
         if not isinstance(reply, Burst | ToolRounds):
             return prepare(dialect, reply, wanted, serial)
         key = (dialect, repr(reply), wanted)

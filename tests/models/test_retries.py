@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenuto.errors import ModelError, ModelTimeout
-from tenuto.steps.retries import retries_of, seconds_until_retry
+from tenuto.models.retries import retries_of, seconds_until_retry
 
 
 def failure(**more):
