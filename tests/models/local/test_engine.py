@@ -167,6 +167,7 @@ def test_a_process_has_one_engine_for_a_file_and_its_fork_starts_afresh(tmp_path
         one = engines.get(tmp_path / "m.gguf", 64)
         assert engines.get(tmp_path / "x" / ".." / "m.gguf", 64) is one
         assert engines.get(tmp_path / "m.gguf", 128) is not one
+        assert engines.get(tmp_path / "m.gguf", 64, embeds=True) is not one
         engines.close()
         again = engines.get(tmp_path / "m.gguf", 64)
         engines.forget_in_fork()

@@ -92,7 +92,7 @@ async def test_expectations_see_the_request() -> None:
     assert seen == ["fake"]
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/", "/v1/chat/completions/x"])
+@pytest.mark.parametrize("path", ["/v1/completions", "/", "/v1/chat/completions/x"])
 async def test_another_path_is_raised_at_exit(path: str) -> None:
     with pytest.raises(AssertionError, match=f"unexpected request: POST {path}"):
         async with FakeProvider(Reply()) as provider, Client(provider) as client:

@@ -253,7 +253,7 @@ class _Engines:
         self._forked = False
         self._refused = False
 
-    def get(self, path: Path, context: int, *, embeds: bool) -> Engine:
+    def get(self, path: Path, context: int, *, embeds: bool = False) -> Engine:
         if self._refused:
             raise _forked(f"Process {os.getpid()} was forked after its parent had loaded the local engine")
         key = (path.resolve(), context, embeds)
