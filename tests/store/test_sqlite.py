@@ -20,7 +20,7 @@ from tenuto.store.sqlite_connect import meaning
 from tenuto.store.sqlite_jobs import Job
 from tenuto.store.sqlite_rows import SQL
 
-pytest.register_assert_rewrite("tests.store.conformance")
+pytest.register_assert_rewrite("tests.store.conformance", "tests.store.conformance_threads")
 
 from tests.store.conformance import (  # noqa: E402 - the asserts in it are explained from here on
     FULL,
@@ -41,6 +41,7 @@ from tests.store.conformance import (  # noqa: E402 - the asserts in it are expl
     started,
     taken,
 )
+from tests.store.conformance_threads import ThreadConformance  # noqa: E402
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def hook():
     faults.install(None)
 
 
-class TestSQLiteStore(RunStoreConformance):
+class TestSQLiteStore(RunStoreConformance, ThreadConformance):
     pass
 
 

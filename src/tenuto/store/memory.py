@@ -165,7 +165,7 @@ class InMemoryStore(ThreadCalls):
             pending = [copied(call) for call in write.pending]
             effects = [copied(effect) for effect in write.effects]
             error = None if write.error is None else copied(write.error)
-            said = self._threads.prepare(write, fence, row)
+            said = self._threads.prepare(write, row)
             encoded_log = self._encoded_log(row, write)
             now = self._clock.now()
             if write.run is not None:

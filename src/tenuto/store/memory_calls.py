@@ -13,6 +13,7 @@ from tenuto.core.payloads import Json
 from tenuto.store.memory_threads import Threads
 from tenuto.store.ports import Owner, Scope, ScoreRow, ThreadMessage, ThreadPage, ThreadRow, VectorRow
 from tenuto.store.rules import closed
+from tenuto.store.threads import ThreadQuery
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -74,8 +75,17 @@ class ThreadCalls:
         limit: int = 100,
     ) -> ThreadPage:
         """See `ThreadStore.threads`."""
+        asked = ThreadQuery(
+            resource=resource,
+            metadata=metadata or {},
+            root=root,
+            order_by=order_by,
+            descending=descending,
+            offset=offset,
+            limit=limit,
+        )
         with self._gate:
-            return self._threads.threads(resource, metadata, root, (order_by, descending), (offset, limit))
+            return self._threads.threads(asked)
 
     async def messages(
         self,

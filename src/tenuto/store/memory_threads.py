@@ -6,9 +6,10 @@ change; what is checked is checked before anything is changed.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import Literal
 from uuid import uuid4
 
@@ -16,14 +17,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenuto.core.payloads import Json
 from tenuto.messages.stored import Message
 from tenuto.store.ports import (
     CopyOf,
     Fence,
     Owner,
     RunRow,
-    Scope,
     ScoreRow,
     ThreadEdit,
     ThreadMessage,
@@ -35,6 +34,7 @@ from tenuto.store.ports import (
 from tenuto.store.rules import copied, encoded
 from tenuto.store.scopes import owns
 from tenuto.store.thread_rules import check_edit, check_owned, makes_thread, written_thread
+from tenuto.store.threads import ThreadQuery
 
 _decode = msgspec.json.Decoder(Message).decode
 
@@ -64,11 +64,11 @@ class Threads:
 
     # -- writes ------------------------------------------------------------------------------------------------
 
-    def prepare(self, write: Write, fence: Fence, run: RunRow) -> tuple[ThreadRow, list[tuple[str, bytes]]] | None:
+    def prepare(self, write: Write, run: RunRow) -> tuple[ThreadRow, list[tuple[str, bytes]]] | None:
         """What `write` puts where; to be given to `put` when all of it may be stored."""
         if write.thread is None and not write.messages:
             return None
-        thread = written_thread(write, fence.scope, run, self._row(run.thread_id))
+        thread = written_thread(write, run, self._row(run.thread_id))
         return copied(thread), [(message.id, encoded(message)) for message in write.messages]
 
     def put(self, thread: ThreadRow, messages: Iterable[tuple[str, bytes]], now: float) -> None:
@@ -92,7 +92,7 @@ class Threads:
         check_edit(edit, fence.scope, self._row(edit.thread.id), source)
         thread, messages = copied(edit.thread), [(message.id, encoded(message)) for message in edit.messages]
         if edit.delete:
-            self._delete(thread)
+            self._delete(self._row(thread.id) or thread)
             return None
         if makes_thread(edit) or thread.id in self._threads:
             self.put(thread, (), now)
@@ -159,28 +159,17 @@ class Threads:
         known = self._row(thread_id)
         return copied(known) if known is not None and owns(resource, known.resource) else None
 
-    def threads(
-        self,
-        resource: Owner,
-        metadata: Mapping[str, Json] | None,
-        root: Scope | None,
-        order: tuple[Literal["created_at", "updated_at"], bool],
-        span: tuple[int, int],
-    ) -> ThreadPage:
-        """See `ThreadStore.threads`; `order` is the time and whether descending, `span` offset and limit."""
-        wanted = (metadata or {}).items()
+    def threads(self, asked: ThreadQuery) -> ThreadPage:
+        """See `ThreadStore.threads`."""
         rows = [
             each.row
             for each in self._threads.values()
-            if owns(resource, each.row.resource)
-            and each.row.root == root
-            and all(key in each.row.metadata and each.row.metadata[key] == value for key, value in wanted)
+            if owns(asked.resource, each.row.resource) and each.row.root == asked.root and asked.fits(each.row.metadata)
         ]
-        rows.sort(key=lambda row: getattr(row, order[0]))
-        if order[1]:
+        rows.sort(key=attrgetter(asked.order_by))
+        if asked.descending:
             rows.reverse()
-        offset, limit = max(span[0], 0), max(span[1], 0)
-        return ThreadPage(tuple(copied(row) for row in rows[offset : offset + limit]), len(rows))
+        return ThreadPage(tuple(copied(row) for row in asked.page(rows)), len(rows))
 
     def messages(
         self,
@@ -276,17 +265,19 @@ class Threads:
     def _copy(self, target: _Thread, copy: CopyOf) -> None:
         source = self._threads[copy.thread]
         end = len(source.order) if copy.end is None else bisect_left(source.order, copy.end)
-        for place, seq in enumerate(source.order[bisect_left(source.order, copy.start) : end]):
+        start = max(copy.start, 0)
+        for seq in source.order[bisect_left(source.order, start) : end]:
+            place = seq - start
             old, raw = source.stored[seq]
-            new = str(uuid4())
+            new = uuid4().hex
             target.stored[place] = (new, raw)
             target.seqs[new] = place
-            insort(target.order, place)
+            target.order.append(place)
             for vector in source.vectors.get(old, {}).values():
                 self._place += 1
                 row = replace(vector, resource=target.row.resource, thread=target.row.id, message_id=new)
                 target.vectors.setdefault(new, {})[vector.space, vector.part] = replace(row, place=self._place)
-        target.row = replace(target.row, messages=len(target.order))
+        target.row = replace(target.row, messages=target.order[-1] + 1 if target.order else 0)
 
 
 def _drop(thread: _Thread, message_id: str) -> None:

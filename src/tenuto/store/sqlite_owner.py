@@ -9,11 +9,15 @@ from __future__ import annotations
 import sqlite3
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenuto.core.errors import StoreError
 from tenuto.store.ports import TERMINAL_STATUS, Committed, Fence, HeldBy, RunRow, RunStatus, Scope, Write
 from tenuto.store.rules import check_claimed, check_effect, check_open, check_order, encoded, stale
+from tenuto.store.sqlite_prune import drop_run, tree
 from tenuto.store.sqlite_rows import FORMAT, SQL, check_format, lives, packed, place_of, run_of
+from tenuto.store.sqlite_threads import Said, check_scope_owned, said_of, say
+from tenuto.store.thread_rules import check_child
 
 
 class Terms(Struct, frozen=True):
@@ -35,6 +39,7 @@ class Prepared(Struct, frozen=True):
     pending: list[tuple[str, bool, bytes]]
     effects: list[bytes]
     error: bytes | None
+    said: Said | None
 
     @classmethod
     def of(cls, write: Write) -> Prepared:
@@ -49,14 +54,15 @@ class Prepared(Struct, frozen=True):
             [(call.call_id, call.closed, encoded(call)) for call in write.pending],
             [encoded(effect) for effect in write.effects],
             None if write.error is None else encoded(write.error),
+            said_of(write.thread, write.messages) if write.messages or write.thread is not None else None,
         )
 
     @property
     def only_events(self) -> bool:
         """Whether the write holds events and nothing else."""
         write = self.write
-        others = write.records or write.pending or write.effects or write.status or write.keep
-        return bool(write.events) and not others
+        others = write.records or write.pending or write.effects or write.status or write.keep or write.run
+        return bool(write.events) and not others and self.said is None
 
     def encoded_log(self) -> tuple[list[bytes], list[bytes]]:
         """Records and chunks.
@@ -94,9 +100,10 @@ class Transaction:
         terms: The options of the store.
     """
 
-    __slots__ = ("_execute", "_executemany", "_now", "_terms")
+    __slots__ = ("_connection", "_execute", "_executemany", "_now", "_terms")
 
     def __init__(self, connection: sqlite3.Connection, now: float, terms: Terms) -> None:
+        self._connection = connection
         self._execute = connection.execute
         self._executemany = connection.executemany
         self._now = now
@@ -107,7 +114,9 @@ class Transaction:
         place = place_of(scope)
         lease = self._execute(SQL["lease"], place).fetchone()
         if lease is not None and lease[0] != owner and lives(lease[0], lease[2], self._now):
-            return HeldBy(scope, *lease)
+            return HeldBy(scope, *lease[:3])
+        if scope.kind == "thread":
+            check_scope_owned(self._connection, scope.id, scope.resource)
         known = None if run is None else self._execute(SQL["run"], (run.run_id,)).fetchone()
         check_claimed(scope, run, None if known is None else run_of(known), expect)
         self._execute(SQL["count"], (1, "epoch"))
@@ -134,6 +143,8 @@ class Transaction:
     def commit(self, fence: Fence, prepared: Prepared) -> Committed:
         """See `RunStore.commit`."""
         write = prepared.write
+        if write.run is not None:
+            self._add_child(fence, write, write.run)
         run = self._open_run(fence, write)
         check_order(write, durable=run.durable, seq=run.seq, events=run.events)
         for effect in write.effects:
@@ -147,9 +158,11 @@ class Transaction:
         for effect, raw in zip(write.effects, prepared.effects, strict=True):
             values = (effect.key, FORMAT, effect.run_id, effect.call_id, effect.status, self._now, raw)
             self._execute(SQL["put_effect"], values)
+        if prepared.said is not None:
+            say(self._connection, self._now, self._speaker(fence, write, run.n), write, prepared.said)
         if write.status is not None:
             outcome = (write.status, write.reason, prepared.error)
-            self._set_status(run.n, outcome, durable=run.durable or write.keep)
+            self._set_status((run.n, write.run_id), outcome, durable=run.durable or write.keep)
         return stored
 
     def append(self, fence: Fence, prepared: Prepared) -> Committed | None:
@@ -168,10 +181,10 @@ class Transaction:
     def settle_lost(self) -> int:
         """Do to every plain run that nobody drives any more what a claim of its scope would; returns how many."""
         lost = 0
-        for n, *place, owner, expires_at, epoch in self._execute(SQL["plain_running"]).fetchall():
+        for n, run_id, *place, owner, expires_at, epoch in self._execute(SQL["plain_running"]).fetchall():
             if owner is not None and lives(owner, expires_at, self._now):
                 continue
-            self._set_status(n, ("interrupted", None, None), durable=False)
+            self._set_status((n, run_id), ("interrupted", None, None), durable=False)
             self._execute(SQL["drop_lease"], (*place, epoch))
             lost += 1
         return lost
@@ -182,7 +195,11 @@ class Transaction:
         if epoch is None:
             raise stale(fence)
         n, form, *scope, status, durable, seq, events = row
-        check_open(fence, write, None if status is None else Scope(*scope), status)
+        parent = None
+        if write.status == "running" != status:  # a child that goes on
+            found = self._execute(SQL["parent_status"], (write.run_id,)).fetchone()
+            parent = None if found is None else found[0]
+        check_open(fence, write, None if status is None else Scope(*scope), status, parent)
         check_format(form)
         return OpenRun(n, bool(durable), seq, events)
 
@@ -210,8 +227,22 @@ class Transaction:
                 continue
             if durable:
                 return run_id
-            self._set_status(n, ("interrupted", None, None), durable=False)
+            self._set_status((n, run_id), ("interrupted", None, None), durable=False)
         return None
+
+    def _speaker(self, fence: Fence, write: Write, n: int) -> RunRow:
+        """The run, as far as it says which thread it may write to."""
+        thread_id, resource = self._execute(SQL["thread_of_run"], (n,)).fetchone()
+        return RunRow(run_id=write.run_id, agent_id="", scope=fence.scope, thread_id=thread_id, resource_id=resource)
+
+    def _add_child(self, fence: Fence, write: Write, child: RunRow) -> None:
+        if self._execute(SQL["holds"], (*place_of(fence.scope), fence.epoch)).fetchone() is None:
+            raise stale(fence)
+        known = self._execute(SQL["run"], (write.run_id,)).fetchone()
+        found = self._execute(SQL["run"], (child.parent_id,)).fetchone()
+        parent = None if found is None else run_of(found)
+        check_child(write, fence.scope, parent, known=known is not None)
+        self._start(replace(child, root_id=None if parent is None else parent.root_id), known=False)
 
     def _start(self, run: RunRow, *, known: bool) -> None:
         now = self._now
@@ -223,20 +254,32 @@ class Transaction:
         values = (run.run_id, FORMAT, run.agent_id, *place_of(run.scope), run.durable, *who, run.loop_version)
         self._execute(SQL["add_run"], (*values, created, now))
 
-    def _set_status(self, n: int, outcome: tuple[RunStatus, str | None, bytes | None], *, durable: bool) -> None:
+    def _set_status(
+        self, run: tuple[int, str], outcome: tuple[RunStatus, str | None, bytes | None], *, durable: bool
+    ) -> None:
+        self._close(run, outcome)
+        if outcome[0] in TERMINAL_STATUS and not durable:
+            self._forget_oldest(run[0])
+
+    def _close(self, run: tuple[int, str], outcome: tuple[RunStatus, str | None, bytes | None]) -> None:
+        """Set the status of a run; an end is also that of what is open below it."""
+        n, run_id = run
         self._execute(SQL["end_segment"], (*outcome, self._now, n))
         if outcome[0] not in TERMINAL_STATUS:
             return
         self._execute(SQL["drop_pending"], (n,))
-        if not durable:
-            self._forget_oldest()
+        for child, child_id, _, status in self._execute(SQL["children_of"], (run_id,)).fetchall():
+            if status not in TERMINAL_STATUS:
+                self._close((child, child_id), ("interrupted", None, None))
 
-    def _forget_oldest(self) -> None:
+    def _forget_oldest(self, ended: int) -> None:
+        """Count a plain run that ended, unless it is a child; of too many, drop the oldest with those below it."""
+        if self._execute(SQL["is_child"], (ended,)).fetchone() is not None:
+            return
         name = "finished plain runs"
         self._execute(SQL["count"], (1, name))
         (finished,) = self._execute(SQL["counter"], (name,)).fetchone()
         for _ in range(finished - self._terms.keep_finished):
-            n, run_id = self._execute(SQL["oldest_forgettable"]).fetchone()
-            self._execute(SQL["drop_run"], (n,))
-            self._execute(SQL["drop_posts"], (run_id,))
+            for n, run_id in tree(self._connection, *self._execute(SQL["oldest_forgettable"]).fetchone()):
+                drop_run(self._connection, n, run_id)
             self._execute(SQL["count"], (-1, name))

@@ -7,10 +7,13 @@ import sqlite3
 from tenuto.store.ports import TERMINAL_STATUS, Decide, Inbox, PendingCall, Post, Posted, Versioned
 from tenuto.store.rules import address, answers
 from tenuto.store.sqlite_rows import FORMAT, SQL, check_format, decoded, post_of, queue_of
+from tenuto.store.sqlite_threads import check_scope_owned
 
 
 def post(connection: sqlite3.Connection, now: float, item: Post, raw: bytes) -> Posted:
     """See `RunStore.post`; `raw` is the item, encoded."""
+    if isinstance(item, Inbox) and item.scope.kind == "thread":
+        check_scope_owned(connection, item.scope.id, item.scope.resource)
     target, key = address(item)
     queue = queue_of(target)
     known = connection.execute(SQL["posted"], (*queue, key)).fetchone()

@@ -7,14 +7,28 @@ from __future__ import annotations
 
 import sqlite3
 from operator import itemgetter
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenuto.core.events import Event
-from tenuto.store.ports import EffectRow, PendingCall, Post, RunRow, RunStatus, Scope, Versioned
+from tenuto.store.ports import ANYONE, EffectRow, Owner, PendingCall, Post, RunRow, RunStatus, Scope, Versioned
 from tenuto.store.rules import answered
-from tenuto.store.sqlite_rows import LAST, SQL, check_format, decoded, lives, post_of, queue_of, run_of, unpacked
+from tenuto.store.scopes import owns
+from tenuto.store.sqlite_rows import (
+    LAST,
+    SQL,
+    check_format,
+    decoded,
+    lives,
+    owner_of,
+    place_of,
+    post_of,
+    queue_of,
+    run_of,
+    unpacked,
+)
 
 
 class Span(Struct, frozen=True):
@@ -25,21 +39,40 @@ class Span(Struct, frozen=True):
     end: int
 
 
-def run(connection: sqlite3.Connection, run_id: str, resource: str | None) -> RunRow | None:
+def run(connection: sqlite3.Connection, run_id: str, resource: Owner) -> RunRow | None:
     """See `RunStore.run`."""
     row = connection.execute(SQL["run"], (run_id,)).fetchone()
     found = None if row is None else run_of(row)
-    return found if found is not None and found.resource_id == resource else None
+    return found if found is not None and owns(resource, found.resource_id) else None
 
 
-def runs(connection: sqlite3.Connection, resource: str | None, status: RunStatus | None, limit: int) -> list[RunRow]:
+def runs(connection: sqlite3.Connection, resource: Owner, status: RunStatus | None, limit: int) -> list[RunRow]:
     """See `RunStore.runs`."""
     most = min(max(limit, 0), LAST)
-    if status is None:
+    if resource is ANYONE:
+        rows = _runs_of_anyone(connection, status, most)
+    elif status is None:
         rows = connection.execute(SQL["runs"], (resource, most)).fetchall()
     else:
         rows = connection.execute(SQL["runs_by_status"], (resource, status, most)).fetchall()
     return [run_of(row) for row in rows]
+
+
+def _runs_of_anyone(connection: sqlite3.Connection, status: RunStatus | None, most: int) -> list[Any]:
+    if status is None:
+        return connection.execute(SQL["runs_of_anyone"], (LAST, most)).fetchall()
+    return connection.execute(SQL["runs_of_anyone_by_status"], (LAST, status, most)).fetchall()
+
+
+def children(connection: sqlite3.Connection, run_id: str, resource: Owner) -> list[RunRow]:
+    """See `RunStore.children`."""
+    rows = [run_of(row) for row in connection.execute(SQL["children"], (run_id,)).fetchall()]
+    return [row for row in rows if owns(resource, row.resource_id)]
+
+
+def holder(connection: sqlite3.Connection, scope: Scope) -> tuple[str, int, float, int] | None:
+    """The lease of a scope: owner, epoch, expiry, and whether it is held, not reserved."""
+    return connection.execute(SQL["lease"], place_of(scope)).fetchone()
 
 
 def recoverable(connection: sqlite3.Connection, now: float, limit: int) -> list[RunRow]:
@@ -59,17 +92,17 @@ def recoverable(connection: sqlite3.Connection, now: float, limit: int) -> list[
     return found
 
 
-def records(connection: sqlite3.Connection, run_id: str, resource: str | None) -> list[bytes]:
+def records(connection: sqlite3.Connection, run_id: str, resource: Owner) -> list[bytes]:
     """See `RunStore.records`."""
-    rows = connection.execute(SQL["records"], (run_id, resource)).fetchall()
+    rows = connection.execute(SQL["records"], (run_id, *owner_of(resource))).fetchall()
     for form, _ in rows:
         check_format(form)
     return [record for _, record in rows]
 
 
-def span(connection: sqlite3.Connection, run_id: str, resource: str | None, start: int, limit: int | None) -> Span:
+def span(connection: sqlite3.Connection, run_id: str, resource: Owner, start: int, limit: int | None) -> Span:
     """Where the events asked for are; an empty one when there are none."""
-    row = connection.execute(SQL["log"], (run_id, resource)).fetchone()
+    row = connection.execute(SQL["log"], (run_id, *owner_of(resource))).fetchone()
     if row is None:
         return Span(0, 0, 0)
     form, n, first, end = row
@@ -86,15 +119,15 @@ def events(connection: sqlite3.Connection, place: Span) -> list[Event]:
     return unpacked(rows, place.start, place.end)
 
 
-def event_count(connection: sqlite3.Connection, run_id: str, resource: str | None) -> int:
+def event_count(connection: sqlite3.Connection, run_id: str, resource: Owner) -> int:
     """See `RunStore.event_count`."""
-    row = connection.execute(SQL["event_count"], (run_id, resource)).fetchone()
+    row = connection.execute(SQL["event_count"], (run_id, *owner_of(resource))).fetchone()
     return 0 if row is None else row[0]
 
 
-def pending(connection: sqlite3.Connection, run_id: str, resource: str | None) -> list[PendingCall]:
+def pending(connection: sqlite3.Connection, run_id: str, resource: Owner) -> list[PendingCall]:
     """See `RunStore.pending`."""
-    rows = connection.execute(SQL["pending"], (run_id, resource)).fetchall()
+    rows = connection.execute(SQL["pending"], (run_id, *owner_of(resource))).fetchall()
     for form, _ in rows:
         check_format(form)
     return [decoded(call, PendingCall) for _, call in rows]

@@ -18,12 +18,12 @@ from tenuto.core.errors import StoreError
 from tenuto.core.events import Event
 from tenuto.core.payloads import ErrorInfo
 from tenuto.store.owners import is_gone
-from tenuto.store.ports import AbortRequest, Decide, Inbox, Post, RunRow, Scope
+from tenuto.store.ports import ANYONE, AbortRequest, Decide, Inbox, Owner, Post, RunRow, Scope, ThreadRow
 from tenuto.store.statements import DIRECTORY, named
 
 _S = TypeVar("_S", bound=Struct)
 
-SQL: Final = named(DIRECTORY / "sqlite" / "statements.sql")
+SQL: Final = named(DIRECTORY / "sqlite" / "statements.sql") | named(DIRECTORY / "sqlite" / "threads.sql")
 
 FORMAT: Final = 1
 """The format of every row this version writes."""
@@ -61,6 +61,11 @@ def queue_of(target: Scope | str) -> tuple[str, str, str]:
     return ("run", target, "") if isinstance(target, str) else (f"inbox of {target.kind}", target.id, target.resource)
 
 
+def owner_of(owner: Owner) -> tuple[bool, str | None]:
+    """The owner as statements take it: whether it is anyone, or else who."""
+    return (True, None) if owner is ANYONE else (False, owner)
+
+
 def run_of(row: Sequence[Any]) -> RunRow:
     """The run in a row of the statements `run`, `runs`, ..."""
     check_format(row[0])
@@ -82,6 +87,46 @@ def run_of(row: Sequence[Any]) -> RunRow:
         created_at=row[17],
         updated_at=row[18],
     )
+
+
+class StoredThread(Struct, frozen=True):
+    """A thread and its number in the file."""
+
+    n: int
+    row: ThreadRow
+
+
+def thread_of(row: Sequence[Any]) -> StoredThread:
+    """The thread in a row of the statements `thread`, ..."""
+    check_format(row[0])
+    made = ThreadRow(
+        id=row[2],
+        resource=row[3],
+        title=row[4],
+        version=row[5],
+        messages=row[6],
+        root=None if row[7] is None else Scope(row[7], row[8], row[9]),
+        created_at=row[10],
+        updated_at=row[11],
+        metadata=metadata_of(row[12]),
+    )
+    return StoredThread(row[1], made)
+
+
+def metadata_of(raw: bytes) -> dict[str, Any]:
+    """The metadata of a thread.
+
+    Raises:
+        StoreError: `STORE_ROW_INVALID`.
+    """
+    try:
+        return _metadata.decode(raw)
+    except msgspec.MsgspecError as error:
+        message = f"The store holds metadata of a thread that cannot be read ({error}); restore a backup."
+        raise StoreError(message, id="STORE_ROW_INVALID") from error
+
+
+_metadata = msgspec.json.Decoder(dict[str, Any])
 
 
 def post_of(raw: bytes, key: str, queue_kind: str) -> Post:

@@ -35,7 +35,7 @@ def check_written(fence: Scope, thread: ThreadRow) -> None:
         raise StoreError(message, id="THREAD_NOT_IN_SCOPE")
 
 
-def written_thread(write: Write, fence: Scope, run: RunRow, known: ThreadRow | None) -> ThreadRow:
+def written_thread(write: Write, run: RunRow, known: ThreadRow | None) -> ThreadRow:
     """The thread a run writes messages to, as it is stored (`known`) or to be made.
 
     Raises:
@@ -50,7 +50,7 @@ def written_thread(write: Write, fence: Scope, run: RunRow, known: ThreadRow | N
         message = f"There is no thread {run.thread_id!r} for the messages of run {run.run_id!r}; add its row."
         raise StoreError(message, id="THREAD_NOT_FOUND")
     check_owned(thread.id, run.resource_id, thread.resource)
-    check_written(fence, thread)
+    check_written(run.scope, thread)
     return thread
 
 

@@ -11,13 +11,15 @@ metadata are anyone's to `swap`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
 from tenuto.core.payloads import Json
 from tenuto.messages.stored import Message
 from tenuto.store.scopes import Fence, Owner, Scope
+
+_Row = TypeVar("_Row")
 
 
 class ThreadRow(Struct, frozen=True, kw_only=True):
@@ -60,12 +62,33 @@ class ThreadPage(Struct, frozen=True):
     total: int
 
 
+class ThreadQuery(Struct, frozen=True, kw_only=True):
+    """The arguments of `ThreadStore.threads`."""
+
+    resource: Owner
+    metadata: Mapping[str, Json]
+    root: Scope | None
+    order_by: Literal["created_at", "updated_at"]
+    descending: bool
+    offset: int
+    limit: int
+
+    def page(self, rows: Sequence[_Row]) -> Sequence[_Row]:
+        """Those of the rows, in their order, that were asked for."""
+        offset = max(self.offset, 0)
+        return rows[offset : offset + max(self.limit, 0)]
+
+    def fits(self, metadata: Mapping[str, Json]) -> bool:
+        """Whether a thread of these metadata is asked for."""
+        return all(key in metadata and metadata[key] == value for key, value in self.metadata.items())
+
+
 class CopyOf(Struct, frozen=True, kw_only=True):
     """Messages of another thread, to be copied under new ids and with their vectors.
 
     Attributes:
         resource: The owner of that thread.
-        start: Seq of the first one.
+        start: Seq of the first one, which gets the seq 0; gaps between them stay.
         end: Seq behind the last one; None: up to the end.
     """
 

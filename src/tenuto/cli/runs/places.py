@@ -75,7 +75,7 @@ def _app_of(place: Place) -> Tenuto:
     if not place.store.is_file():
         message = f"There is no store {place.store}; give the path of the file that the app's SQLiteStore has."
         raise ConfigurationError(message, id="CLI_STORE_NOT_FOUND")
-    return Tenuto(agents={}, store=SQLiteStore(place.store), recovery="off")  # pyright: ignore[reportArgumentType] - its tables of threads come next
+    return Tenuto(agents={}, store=SQLiteStore(place.store), recovery="off")
 
 
 async def known_run(app: Tenuto, run_id: str) -> RunRow:

@@ -7,7 +7,7 @@ SELECT value FROM counters WHERE name = ?;
 UPDATE counters SET value = value + ? WHERE name = ?;
 
 -- name: lease
-SELECT owner, epoch, expires_at FROM leases WHERE scope_kind = ? AND scope_id = ? AND scope_resource = ?;
+SELECT owner, epoch, expires_at, held FROM leases WHERE scope_kind = ? AND scope_id = ? AND scope_resource = ?;
 
 -- name: take_lease
 INSERT INTO leases (scope_kind, scope_id, scope_resource, owner, epoch, expires_at, held) VALUES (?, ?, ?, ?, ?, ?, 1)
@@ -54,9 +54,30 @@ SELECT format, run_id, agent_id, scope_kind, scope_id, scope_resource, status, d
     parent_id, parent_call_id, root_id, loop_version, first_event, reason, error, created_at, updated_at
 FROM runs WHERE resource_id IS ? AND status = ? ORDER BY n DESC LIMIT ?;
 
+-- name: runs_of_anyone
+SELECT format, run_id, agent_id, scope_kind, scope_id, scope_resource, status, durable, resource_id, thread_id,
+    parent_id, parent_call_id, root_id, loop_version, first_event, reason, error, created_at, updated_at
+FROM runs WHERE n <= ? ORDER BY n DESC LIMIT ?;
+
+-- name: runs_of_anyone_by_status
+SELECT format, run_id, agent_id, scope_kind, scope_id, scope_resource, status, durable, resource_id, thread_id,
+    parent_id, parent_call_id, root_id, loop_version, first_event, reason, error, created_at, updated_at
+FROM runs WHERE n <= ? AND status = ? ORDER BY n DESC LIMIT ?;
+
+-- name: children
+SELECT format, run_id, agent_id, scope_kind, scope_id, scope_resource, status, durable, resource_id, thread_id,
+    parent_id, parent_call_id, root_id, loop_version, first_event, reason, error, created_at, updated_at
+FROM runs WHERE parent_id = ? ORDER BY n;
+
+-- name: children_of
+SELECT n, run_id, durable, status FROM runs WHERE parent_id = ? ORDER BY n;
+
+-- name: is_child
+SELECT 1 FROM runs WHERE n = ? AND parent_id IS NOT NULL;
+
 -- name: left_running
 SELECT n, run_id, durable FROM runs
-WHERE status = 'running' AND scope_kind = ? AND scope_id = ? AND scope_resource = ? ORDER BY n;
+WHERE status = 'running' AND scope_kind = ? AND scope_id = ? AND scope_resource = ? AND parent_id IS NULL ORDER BY n;
 
 -- Not children: their parent's step recovers them.
 -- name: running
@@ -75,11 +96,12 @@ WHERE runs.status = 'suspended' AND runs.durable = 1 AND runs.parent_id IS NULL 
 ) ORDER BY runs.n;
 
 -- name: plain_running
-SELECT runs.n, runs.scope_kind, runs.scope_id, runs.scope_resource, leases.owner, leases.expires_at, leases.epoch
+SELECT runs.n, runs.run_id, runs.scope_kind, runs.scope_id, runs.scope_resource, leases.owner, leases.expires_at,
+    leases.epoch
 FROM runs INDEXED BY runs_running LEFT JOIN leases
 ON leases.scope_kind = runs.scope_kind AND leases.scope_id = runs.scope_id
     AND leases.scope_resource = runs.scope_resource
-WHERE runs.status = 'running' AND runs.durable = 0;
+WHERE runs.status = 'running' AND runs.durable = 0 AND runs.parent_id IS NULL;
 
 -- The lease counts only when it is held under the epoch that is given; everything a commit has to know, at one stroke.
 -- name: open_run
@@ -88,6 +110,15 @@ SELECT leases.epoch, runs.n, runs.format, runs.scope_kind, runs.scope_id, runs.s
 FROM (SELECT 1) LEFT JOIN leases
 ON leases.scope_kind = ? AND leases.scope_id = ? AND leases.scope_resource = ? AND leases.epoch = ? AND leases.held = 1
 LEFT JOIN runs ON runs.run_id = ?;
+
+-- name: holds
+SELECT 1 FROM leases WHERE scope_kind = ? AND scope_id = ? AND scope_resource = ? AND epoch = ? AND held = 1;
+
+-- name: parent_status
+SELECT parents.status FROM runs JOIN runs AS parents ON parents.run_id = runs.parent_id WHERE runs.run_id = ?;
+
+-- name: thread_of_run
+SELECT thread_id, resource_id FROM runs WHERE n = ?;
 
 -- name: advance_run
 UPDATE runs SET seq = ?, events = ? WHERE n = ?;
@@ -132,13 +163,13 @@ ON CONFLICT (effect_key) DO UPDATE SET format = excluded.format, run_id = exclud
 -- name: records
 SELECT records.format, records.record FROM runs JOIN records
 ON records.place >= runs.n << 32 AND records.place < (runs.n + 1) << 32
-WHERE runs.run_id = ? AND runs.resource_id IS ? ORDER BY records.place;
+WHERE runs.run_id = ? AND (? OR runs.resource_id IS ?) ORDER BY records.place;
 
 -- name: log
-SELECT format, n, first_event, events FROM runs WHERE run_id = ? AND resource_id IS ? AND durable = 1;
+SELECT format, n, first_event, events FROM runs WHERE run_id = ? AND (? OR resource_id IS ?) AND durable = 1;
 
 -- name: event_count
-SELECT events FROM runs WHERE run_id = ? AND resource_id IS ?;
+SELECT events FROM runs WHERE run_id = ? AND (? OR resource_id IS ?);
 
 -- The rows that hold the events of run number ?1 from ?2 up to, not including, ?3.
 -- name: events
@@ -149,7 +180,7 @@ WHERE place < (?1 << 32) + ?3 AND place >= (
 
 -- name: pending
 SELECT pending.format, pending.call FROM runs JOIN pending ON pending.run = runs.n
-WHERE runs.run_id = ? AND runs.resource_id IS ? AND pending.closed = 0 ORDER BY pending.n;
+WHERE runs.run_id = ? AND (? OR runs.resource_id IS ?) AND pending.closed = 0 ORDER BY pending.n;
 
 -- name: asked
 SELECT runs.status, pending.format, pending.call
@@ -184,11 +215,13 @@ ON CONFLICT (kind, row_key) DO UPDATE SET version = excluded.version, format = e
     updated_at = excluded.updated_at, value = excluded.value;
 
 -- name: oldest_forgettable
-SELECT n, run_id FROM runs WHERE durable = 0 AND status NOT IN ('running', 'suspended') ORDER BY updated_at, n LIMIT 1;
+SELECT n, run_id FROM runs
+WHERE durable = 0 AND status NOT IN ('running', 'suspended') AND parent_id IS NULL ORDER BY updated_at, n LIMIT 1;
 
 -- name: ended_before
 SELECT n, run_id FROM runs
-WHERE durable = 1 AND status NOT IN ('running', 'suspended') AND pruned = ? AND updated_at <= ?
+WHERE durable = 1 AND status NOT IN ('running', 'suspended') AND parent_id IS NULL AND pruned = ?
+    AND updated_at <= ?
 ORDER BY updated_at LIMIT ?;
 
 -- name: last_events
@@ -205,7 +238,8 @@ DELETE FROM records WHERE place >= ?1 << 32 AND place < (?1 + 1) << 32;
 UPDATE runs SET pruned = 1, first_event = ? WHERE n = ?;
 
 -- name: at_rest
-SELECT n FROM runs WHERE run_id = ? AND resource_id IS ? AND durable = 1 AND status != 'running';
+SELECT n FROM runs
+WHERE run_id = ? AND (? OR resource_id IS ?) AND durable = 1 AND status != 'running' AND parent_id IS NULL;
 
 -- name: move_first
 UPDATE runs SET first_event = ? WHERE n = ?;
