@@ -3,21 +3,45 @@
 from tenuto import Agent, tool
 """
 
-from typing import TYPE_CHECKING, Any
-
-from tenuto.agent import Agent
-from tenuto.conditions import has_tool_call, step_count_is, total_tokens_over
-from tenuto.core.abort import AbortController, AbortSignal
-from tenuto.core.errors import TenutoError
-from tenuto.core.request_context import RequestContext
-from tenuto.steps.functions import durable_function
-from tenuto.structured.output import StructuredOutput
-from tenuto.tools import ToolContext, create_tool, tool
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tenuto.agent import Agent
     from tenuto.app import Tenuto
+    from tenuto.conditions import has_tool_call, step_count_is, total_tokens_over
+    from tenuto.core.abort import AbortController, AbortSignal
+    from tenuto.core.errors import TenutoError
+    from tenuto.core.request_context import RequestContext
     from tenuto.durable import DurableAgent, create_durable_agent
     from tenuto.memory.memory import Memory
+    from tenuto.steps.functions import durable_function
+    from tenuto.structured.output import StructuredOutput
+    from tenuto.tools import ToolContext, create_tool, tool
+else:
+    from tenuto.core.later import later
+
+    __getattr__ = later(
+        globals(),
+        {
+            "AbortController": "tenuto.core.abort",
+            "AbortSignal": "tenuto.core.abort",
+            "Agent": "tenuto.agent",
+            "DurableAgent": "tenuto.durable",
+            "Memory": "tenuto.memory.memory",
+            "RequestContext": "tenuto.core.request_context",
+            "StructuredOutput": "tenuto.structured.output",
+            "Tenuto": "tenuto.app",
+            "TenutoError": "tenuto.core.errors",
+            "ToolContext": "tenuto.tools.context",
+            "create_durable_agent": "tenuto.durable",
+            "create_tool": "tenuto.tools.create",
+            "durable_function": "tenuto.steps.functions",
+            "has_tool_call": "tenuto.conditions",
+            "step_count_is": "tenuto.conditions",
+            "tool": "tenuto.tools.tool",
+            "total_tokens_over": "tenuto.conditions",
+        },
+    )
 
 __all__ = [
     "AbortController",
@@ -38,15 +62,3 @@ __all__ = [
     "tool",
     "total_tokens_over",
 ]
-
-_LATER = {"Tenuto": "app", "DurableAgent": "durable", "create_durable_agent": "durable", "Memory": "memory.memory"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what plain agents do not need when it is first asked for."""
-    if name not in _LATER:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

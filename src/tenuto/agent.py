@@ -1,6 +1,8 @@
 """`Agent`: an immutable definition and the verbs that start its runs.
 
-Invariant: an agent holds no state of any run; two calls never see each other. `generate` is `stream`, drained.
+Invariant: an agent holds no state of any run; two calls never see each other. `generate` is `stream`, drained. Making
+an agent loads nothing that only a run needs: that is imported by the function that needs it, here and in every module
+that `from tenuto import Agent, tool` loads.
 """
 
 from __future__ import annotations
@@ -14,37 +16,32 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from tenuto.calls import AppSlot, Call, PendingStream, Resumption, Setup, Starting, cancelled, with_output
 from tenuto.core.clock import SystemClock
 from tenuto.core.errors import RunError
 from tenuto.core.ids import RandomIds
 from tenuto.introspection import Introspection
 from tenuto.legacy import read_defaults
-from tenuto.messages.input import Messages
 from tenuto.read_agent import definition_of, read_arguments
-from tenuto.runs.listing import SuspendedRuns, list_suspended
-from tenuto.runs.result import Result
-from tenuto.runs.segments import Answer
-from tenuto.steps.run import UNSET
-from tenuto.store.memory import InMemoryStore
-from tenuto.store.ports import RunStore
+from tenuto.setup import AppSlot, Setup
+from tenuto.steps.definition import UNSET
 from tenuto.twins import SyncTwins
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from tenuto.agent_fields import AgentFields, DynamicTools
+    from tenuto.calls import PendingStream, Starting
+    from tenuto.messages.input import Messages
     from tenuto.options import OutputType, ResumeOptions, RunOptions
+    from tenuto.runs.listing import SuspendedRuns
+    from tenuto.runs.result import Result
+    from tenuto.store.ports import RunStore
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
 T = TypeVar("T")
 
 _log = logging.getLogger("tenuto")
-
-default_store: RunStore = InMemoryStore()
-"""Where runs are kept that were given no other place; gone with the process."""
-
 
 DURABLE_ONLY = frozenset({"observe", "resume", "recover", "list_active_runs", "recover_active_runs"})
 """Methods that only a durable agent has."""
@@ -139,7 +136,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         definition = definition_of(given)
         defaults = read_defaults(given["default_options"])
         own: RunStore | None = given["store"]
-        base = Setup(definition, defaults, own or default_store, SystemClock(), RandomIds(), AppSlot(own=own))
+        base = Setup(definition, defaults, own, SystemClock(), RandomIds(), AppSlot(own=own))
         values: dict[str, Any] = {
             "id": definition.id,
             "name": definition.name,
@@ -236,7 +233,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
             ModelError: The model call failed. Like every error after the start it carries `.result`, the full output.
             OutputInvalid: The answer is not what `structured_output` asks for.
         """
-        return await self._drained(Call(self.setup(), messages, deps, with_output(options, structured_output)))
+        return await self._drained(self._asked(messages, deps, structured_output, options))
 
     @overload
     def stream(
@@ -282,7 +279,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
             TypeError: At once: an unknown option, or a value of the wrong type.
             ConfigurationError: When awaited: the run could not start.
         """
-        return PendingStream(Call(self.setup(), messages, deps, with_output(options, structured_output)))
+        return self._pending(self._asked(messages, deps, structured_output, options))
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
@@ -312,9 +309,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
                 `AGENT_RESUME_TOOL_CALL_NOT_SUSPENDED`, `AGENT_RESUME_AMBIGUOUS_TOOL_CALL`,
                 `AGENT_RESUME_INVALID_DATA` (still suspended), `WORKFLOW_RESUME_ALREADY_CLAIMED` (another was faster).
         """
-        return PendingStream(
-            Resumption(self.setup(), run_id, Answer(data=resume_data, tool_call_id=tool_call_id), deps, options)
-        )
+        return self._pending(self._answered(run_id, deps, options, data=resume_data, tool_call_id=tool_call_id))
 
     async def resume_generate(
         self,
@@ -326,8 +321,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         **options: Unpack[ResumeOptions],
     ) -> Result[Any]:
         """`resume_stream`, drained: the result of the whole run, the part before the suspension included."""
-        answer = Answer(data=resume_data, tool_call_id=tool_call_id)
-        return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
+        return await self._drained(self._answered(run_id, deps, options, data=resume_data, tool_call_id=tool_call_id))
 
     def approve_tool_call(
         self,
@@ -347,8 +341,9 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
             deps: Instead of the agent's.
             **options: See `ResumeOptions`.
         """
-        answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
-        return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
+        return self._pending(
+            self._answered(run_id, deps, options, data={"approved": True}, tool_call_id=tool_call_id, args=args)
+        )
 
     async def approve_tool_call_generate(
         self,
@@ -360,8 +355,9 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         **options: Unpack[ResumeOptions],
     ) -> Result[Any]:
         """`approve_tool_call`, drained."""
-        answer = Answer(data={"approved": True}, tool_call_id=tool_call_id, args=args)
-        return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
+        return await self._drained(
+            self._answered(run_id, deps, options, data={"approved": True}, tool_call_id=tool_call_id, args=args)
+        )
 
     def decline_tool_call(
         self,
@@ -376,8 +372,16 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
 
         Also a call that has suspended itself may be declined: its body is not entered again.
         """
-        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id, declines=True)
-        return PendingStream(Resumption(self.setup(), run_id, answer, deps, options))
+        return self._pending(
+            self._answered(
+                run_id,
+                deps,
+                options,
+                data={"approved": False, "reason": reason},
+                tool_call_id=tool_call_id,
+                declines=True,
+            )
+        )
 
     async def decline_tool_call_generate(
         self,
@@ -389,8 +393,16 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         **options: Unpack[ResumeOptions],
     ) -> Result[Any]:
         """`decline_tool_call`, drained."""
-        answer = Answer(data={"approved": False, "reason": reason}, tool_call_id=tool_call_id, declines=True)
-        return await self._drained(Resumption(self.setup(), run_id, answer, deps, options))
+        return await self._drained(
+            self._answered(
+                run_id,
+                deps,
+                options,
+                data={"approved": False, "reason": reason},
+                tool_call_id=tool_call_id,
+                declines=True,
+            )
+        )
 
     async def list_suspended_runs(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:
         """The runs of this agent that wait for a decision, newest first, with their calls; from the store.
@@ -402,13 +414,35 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         Raises:
             ConfigurationError: `AGENT_LIST_SUSPENDED_RUNS_INVALID_PER_PAGE` or `..._PAGE`.
         """
+        from tenuto.runs.listing import list_suspended
+
         return await list_suspended(self.setup().store, self.id, per_page=per_page, page=page)
+
+    # -- the calls ---------------------------------------------------------------------------------------------------
+
+    def _asked(self, messages: Messages, deps: Any, output: Any, options: Mapping[str, Any]) -> Starting:
+        from tenuto.calls import Call, with_output
+
+        return Call(self.setup(), messages, deps, with_output(options, output))
+
+    def _answered(self, run_id: str, deps: Any, options: Mapping[str, Any], **answer: Any) -> Starting:
+        from tenuto.calls import Resumption
+        from tenuto.runs.segments import Answer
+
+        return Resumption(self.setup(), run_id, Answer(**answer), deps, options)
+
+    def _pending(self, call: Starting) -> PendingStream[Any]:
+        from tenuto.calls import PendingStream
+
+        return PendingStream(call)
 
     async def _drained(self, call: Starting) -> Result[Any]:
         started = await call.begin()
         try:
             result = await started.driver.output.get_full_output()
         except asyncio.CancelledError:
+            from tenuto.calls import cancelled
+
             await cancelled(started)
             raise
         if result.error is not None:

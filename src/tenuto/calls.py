@@ -7,8 +7,7 @@ the run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
-from contextvars import ContextVar
+from collections.abc import Generator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
@@ -18,9 +17,7 @@ from typing_extensions import TypeVar
 
 from tenuto.bus.ports import PubSub
 from tenuto.core.abort import AbortSignal
-from tenuto.core.clock import Clock
 from tenuto.core.errors import ConfigurationError, TenutoError
-from tenuto.core.ids import IdSource
 from tenuto.core.payloads import Json
 from tenuto.core.request_context import RequestContext, as_request_context
 from tenuto.machine.records import RunStarted
@@ -33,16 +30,14 @@ from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host, Restored
 from tenuto.runs.segments import Answer, answer_call
 from tenuto.runs.supervisor import Started, Supervisor
+from tenuto.setup import Setup
 from tenuto.steps.callbacks import resolve
-from tenuto.steps.run import UNSET, Definition, Options, Run
+from tenuto.steps.run import UNSET, Options, Run
 from tenuto.steps.values import validated_values
 from tenuto.store.ports import RunStore
 from tenuto.structured.output import StructuredOutput, read_output
 
 OutputT = TypeVar("OutputT", default=str)
-
-overrides: ContextVar[Mapping[int, Mapping[str, Any]]] = ContextVar("tenuto overrides", default={})  # noqa: B039
-"""By `id(agent)`: what `tenuto.testing.override` puts in place of an agent's own model, tools, deps or instructions."""
 
 
 class AppServices(Struct, frozen=True):
@@ -56,76 +51,6 @@ class AppServices(Struct, frozen=True):
     def wake(self, run_id: str, index: int) -> None:
         """Tell the viewers of a run that its log reaches `index`."""
         self.bus.publish(topic_of(run_id), index)
-
-
-class AppSlot:
-    """The write-once place of an agent's app; a durable wrapper shares that of its agent.
-
-    Attributes:
-        own: The store the agent was given itself.
-        warned: It was said that its runs are not as durable as somebody wanted.
-    """
-
-    __slots__ = ("own", "services", "warned")
-
-    def __init__(self, own: RunStore | None = None) -> None:
-        self.own: RunStore | None = own
-        self.services: AppServices | None = None
-        self.warned: bool = False
-
-    def fill(self, services: AppServices) -> None:
-        """Take the app's services.
-
-        Raises:
-            ConfigurationError: `AGENT_ALREADY_REGISTERED`: the agent belongs to another app.
-        """
-        if self.services is not None and self.services.app is not services.app:
-            message = "This agent belongs to another Tenuto app; register agent.replace() with the second one."
-            raise ConfigurationError(message, id="AGENT_ALREADY_REGISTERED")
-        self.services = services
-
-
-class Setup(Struct, frozen=True):
-    """What a call needs of its agent.
-
-    Attributes:
-        defaults: Normalised default options, or a function of the request context that gives some.
-        durable: Whether its runs are kept from the start.
-        wake: Told of every commit of a kept run.
-        changed: What a test has put in place of the agent's own; it wins over the call's, too.
-    """
-
-    definition: Definition
-    defaults: Any
-    store: RunStore
-    clock: Clock
-    ids: IdSource
-    slot: AppSlot
-    durable: bool = False
-    wake: Callable[[str, int], None] | None = None
-    changed: Mapping[str, Any] | None = None
-
-    def __repr__(self) -> str:
-        """The id alone; see `Definition`."""
-        return f"Setup({self.definition.id!r})"
-
-    def bound(self) -> Setup:
-        """With what the agent's app gives it."""
-        services = self.slot.services
-        if services is None:
-            return self
-        definition = replace(self.definition, app=services.app)
-        if definition.deps is UNSET and services.deps is not UNSET:
-            definition = replace(definition, deps=services.deps)
-        return replace(self, definition=definition, store=services.store, wake=services.wake)
-
-    def overridden(self, *keys: int) -> Setup:
-        """With what `tenuto.testing.override` has put in place for the agents `keys`; the last one wins."""
-        known = overrides.get()
-        changed = {name: value for key in keys for name, value in known.get(key, {}).items()}
-        if not changed:
-            return self
-        return replace(self, definition=replace(self.definition, resolved={}, **changed), changed=changed)
 
 
 class Starting(Protocol):

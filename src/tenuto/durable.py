@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from typing_extensions import Unpack
 
-from tenuto.agent import Agent, default_store
+from tenuto.agent import Agent
 from tenuto.bus.ports import PubSub
-from tenuto.calls import PendingStream, Resumption, Setup, make_host, output_of
+from tenuto.calls import PendingStream, Resumption, make_host, output_of
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.request_context import RequestContext
 from tenuto.legacy import GENERATE, STREAM
@@ -26,6 +26,7 @@ from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host
 from tenuto.runs.segments import Answer, end_run, find_run, recover_run
 from tenuto.runs.supervisor import Started, Supervisor
+from tenuto.setup import Setup
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.run import UNSET
 from tenuto.twins import DurableTwins
@@ -65,7 +66,7 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
                 given[defaults] = _below(given.get(defaults), max_steps)
         super().__init__(**cast("Any", given))
         base = self._base
-        shared = Setup(base.definition, base.defaults, base.store, base.clock, base.ids, agent.slot, durable=True)
+        shared = Setup(base.definition, base.defaults, base.given_store, base.clock, base.ids, agent.slot, durable=True)
         object.__setattr__(self, "_base", shared)
         object.__setattr__(self, "agent", agent)
         object.__setattr__(self, "_max_steps", max_steps)
@@ -223,7 +224,7 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
     def setup(self) -> Setup:
         """See `Agent.setup`."""
         setup = self._base.bound().overridden(id(self.agent), id(self))
-        if setup.store is default_store and not self.slot.warned:
+        if setup.given_store is None and not self.slot.warned:
             self.slot.warned = True
             _log.warning(
                 "Durable agent %r has no app and no store=: its runs end with this process. Register it with "

@@ -9,19 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from tenuto.core.portal import Portal
-from tenuto.core.request_context import RequestContext, as_request_context
-from tenuto.messages.input import SystemInput
-from tenuto.models.ports import LanguageModel
-from tenuto.read_options import normalise
-from tenuto.steps.callbacks import resolve
-from tenuto.steps.candidates import Candidate
-from tenuto.steps.definitions import candidates_of, instructions_of, toolbox_of
-from tenuto.tools.toolbox import RunnableTool
-
 if TYPE_CHECKING:
-    from tenuto.calls import AppSlot, Setup
+    from tenuto.core.request_context import RequestContext
+    from tenuto.messages.input import SystemInput
+    from tenuto.models.ports import LanguageModel
     from tenuto.options import AllOptions, ModelConfig
+    from tenuto.setup import AppSlot, Setup
+    from tenuto.steps.candidates import Candidate
+    from tenuto.tools.toolbox import RunnableTool
 
 T = TypeVar("T")
 
@@ -65,7 +60,9 @@ class Introspection:
         Raises:
             TenutoError: `AGENT_GET_INSTRUCTIONS_FUNCTION_EMPTY_RETURN`.
         """
-        return await instructions_of(self.setup().definition, as_request_context(request_context))
+        from tenuto.steps.definitions import instructions_of
+
+        return await instructions_of(self.setup().definition, _context(request_context))
 
     async def get_metadata(self, *, request_context: Any = None) -> Mapping[str, Any] | None:
         """The metadata, None when there is none."""
@@ -98,7 +95,9 @@ class Introspection:
         Raises:
             ConfigurationError: The agent's function gave something that is no tool.
         """
-        return await toolbox_of(self.setup().definition, as_request_context(request_context))
+        from tenuto.steps.definitions import toolbox_of
+
+        return await toolbox_of(self.setup().definition, _context(request_context))
 
     async def get_tools(self, *, request_context: Any = None) -> Mapping[str, RunnableTool]:
         """The same as `list_tools`."""
@@ -110,6 +109,8 @@ class Introspection:
         Raises:
             TypeError: The agent's function gave an unknown option.
         """
+        from tenuto.read_options import normalise
+
         return cast("AllOptions", normalise(await self._resolved(self.setup().defaults, request_context) or {}))
 
     # -- the sync twins ------------------------------------------------------------------------------------------------
@@ -147,20 +148,31 @@ class Introspection:
         return _waited(lambda: self.get_default_options(request_context=request_context))
 
     async def _resolved(self, value: Any, request_context: Any) -> Any:
-        return await resolve(value, as_request_context(request_context), self.app)
+        from tenuto.steps.callbacks import resolve
+
+        return await resolve(value, _context(request_context), self.app)
 
     async def _resolved_model(self, request_context: Any) -> Any:
         given = self.setup().definition.model
         is_function = callable(given) and not hasattr(given, "stream")
-        return await resolve(given, as_request_context(request_context)) if is_function else given
+        return await self._resolved(given, request_context) if is_function else given
 
     async def _candidates(self, request_context: Any, model: Any) -> tuple[Candidate, ...]:
-        context: RequestContext = as_request_context(request_context)
-        return await candidates_of(self.setup().definition, context, model)
+        from tenuto.steps.definitions import candidates_of
+
+        return await candidates_of(self.setup().definition, _context(request_context), model)
+
+
+def _context(given: Any) -> RequestContext:
+    from tenuto.core.request_context import as_request_context
+
+    return as_request_context(given)
 
 
 def _waited(call: Callable[[], Awaitable[T]]) -> T:
     async def awaited() -> T:
         return await call()
+
+    from tenuto.core.portal import Portal
 
     return Portal.current().run(awaited())

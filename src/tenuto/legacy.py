@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from msgspec.structs import replace
 from typing_extensions import TypeVar, Unpack, deprecated
 
-from tenuto.calls import Call, PendingStream, Setup, Starting, with_output
-from tenuto.messages.input import Messages
-from tenuto.read_options import normalise
-from tenuto.runs.result import Result
-from tenuto.steps.run import UNSET
+from tenuto.steps.definition import UNSET
 
 if TYPE_CHECKING:
+    from tenuto.calls import Call, PendingStream, Starting
+    from tenuto.messages.input import Messages
     from tenuto.options import RunOptions
+    from tenuto.runs.result import Result
+    from tenuto.setup import Setup
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
@@ -40,6 +40,8 @@ class LegacyVerbs(Generic[DepsT, OutputT]):
             """See `Agent.setup`."""
             ...
 
+        def _pending(self, call: Starting) -> PendingStream[Any]: ...
+
         async def _drained(self, call: Starting) -> Result[Any]: ...
 
     @deprecated("generate_legacy() is generate() under default_generate_options_legacy; call generate().")
@@ -54,7 +56,7 @@ class LegacyVerbs(Generic[DepsT, OutputT]):
         self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
     ) -> PendingStream[Any]:
         """`stream`, with the agent's `default_stream_options_legacy` in place of its `default_options`."""
-        return PendingStream(self._legacy_call(STREAM, messages, deps, structured_output, options))
+        return self._pending(self._legacy_call(STREAM, messages, deps, structured_output, options))
 
     @deprecated("stream_until_idle() is stream(); call stream().")
     def stream_until_idle(
@@ -77,6 +79,8 @@ class LegacyVerbs(Generic[DepsT, OutputT]):
     def _legacy_call(
         self, defaults: str, messages: Messages, deps: Any, output: Any, options: Mapping[str, Any]
     ) -> Call:
+        from tenuto.calls import Call, with_output
+
         setup = replace(self.setup(), defaults=read_defaults(self._given[defaults]))
         return Call(setup, messages, deps, with_output(options, output))
 
@@ -87,7 +91,11 @@ def read_defaults(given: Any) -> Any:
     Raises:
         TypeError: An unknown option, or one given under both spellings.
     """
-    return given if callable(given) else normalise(given or {})
+    if callable(given) or not given:
+        return given or {}
+    from tenuto.read_options import normalise
+
+    return normalise(given)
 
 
 def check_idle(max_idle_ms: float) -> None:

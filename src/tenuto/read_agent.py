@@ -8,20 +8,14 @@ that a run needs is a field of `Definition`, too, and gets there by its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from tenuto.core.errors import ConfigurationError
 from tenuto.legacy import read_defaults
-from tenuto.misplaced import unknown_argument
-from tenuto.models.settings import check_retries
-from tenuto.read_options import OPTIONS
-from tenuto.steps.candidates import check_model
-from tenuto.steps.run import UNSET, Definition
-from tenuto.tools.hooks import read_hooks
+from tenuto.steps.definition import UNSET, Definition
 from tenuto.tools.tool import Tool
 from tenuto.tools.toolbox import Toolbox
-from tenuto.tools.transform import read_policy
 
 DEFAULTS: Mapping[str, Any] = {
     "id": None,
@@ -55,11 +49,14 @@ def read_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: One that cannot work.
     """
     for name in given.keys() - DEFAULTS.keys():
+        from tenuto.misplaced import unknown_argument
+        from tenuto.read_options import OPTIONS
+
         raise unknown_argument(name, DEFAULTS, OPTIONS)
-    arguments = {**DEFAULTS, **given}
     for name, check in _CHECKS.items():
-        check(arguments[name])
-    return arguments
+        if (value := given.get(name)) is not None and not callable(value):
+            check(value)
+    return {**DEFAULTS, **given}
 
 
 def definition_of(arguments: Mapping[str, Any]) -> Definition:
@@ -71,7 +68,7 @@ def definition_of(arguments: Mapping[str, Any]) -> Definition:
     named = arguments["id"] or arguments["name"]
     if not named:
         raise ConfigurationError("An agent needs id= or name=.", id="AGENT_CONSTRUCTOR_ID_REQUIRED", domain="AGENT")
-    check_model(arguments["model"], named)
+    _check_model(arguments["model"], named)
     made = {name: read(arguments[name]) for name, read in _MADE.items()}
     own = {name: arguments[name] for name in Definition.__struct_fields__ if name in arguments}
     return Definition(**{**own, "id": named, "name": arguments["name"] or named, **made})
@@ -84,20 +81,52 @@ def _toolbox(tools: Any) -> Any:
     return tools if callable(tools) else Toolbox(tools)
 
 
-def _unless_dynamic(check: Callable[[Any], object]) -> Callable[[Any], object]:
-    return lambda given: None if callable(given) else check(given)
+def _retries(given: Any) -> int | None:
+    if given is UNSET or given is None:
+        return None
+    from tenuto.models.settings import check_retries
+
+    return check_retries(given)
+
+
+def _check_hooks(given: Any) -> None:
+    from tenuto.tools.hooks import read_hooks
+
+    read_hooks(given)
+
+
+def _check_transform(given: Any) -> None:
+    from tenuto.tools.transform import read_policy
+
+    read_policy(given)
+
+
+def _check_model(given: Any, agent_id: str) -> None:
+    """The shape of `model=`; nothing is resolved.
+
+    Raises:
+        ConfigurationError: `AGENT_CONSTRUCTOR_MODEL_REQUIRED`, `AGENT_CONSTRUCTOR_MODEL_ARRAY_EMPTY`; or as
+            `check_models`.
+    """
+    if isinstance(given, (list, tuple)):
+        if not given:
+            message = f"Agent {agent_id!r}: the list of models is empty."
+            raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_ARRAY_EMPTY", domain="AGENT")
+        from tenuto.steps.candidates import check_models
+
+        check_models(cast("Sequence[Any]", given), f"Agent {agent_id!r}")
+    elif not given:
+        message = f"Agent {agent_id!r} needs model=, such as 'openai/gpt-5-mini' or 'local/smollm2'."
+        raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_REQUIRED", domain="AGENT")
 
 
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
-    "hooks": _unless_dynamic(read_hooks),
-    "transform": _unless_dynamic(read_policy),
+    "hooks": _check_hooks,
+    "transform": _check_transform,
     "default_generate_options_legacy": read_defaults,
     "default_stream_options_legacy": read_defaults,
 }
-"""What is checked and kept as it is."""
+"""What is checked, unless it is a function that gives it later, and kept as it is; what checks it is loaded then."""
 
-_MADE: Mapping[str, Callable[[Any], Any]] = {
-    "tools": _toolbox,
-    "max_retries": lambda given: None if given is UNSET else check_retries(given),
-}
+_MADE: Mapping[str, Callable[[Any], Any]] = {"tools": _toolbox, "max_retries": _retries}
 """Fields of `Definition` that are made of their arguments."""

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from typing_extensions import TypeVar, Unpack, deprecated
 
-from tenuto.calls import PendingStream
-from tenuto.core.portal import Portal
 from tenuto.legacy import GENERATE, MAX_IDLE_MS, STREAM, LegacyVerbs, check_idle
-from tenuto.messages.input import Messages
-from tenuto.runs.listing import ActiveRuns, Recovered, SuspendedRuns
-from tenuto.runs.output import RunOutput
-from tenuto.runs.result import Result
-from tenuto.runs.sync import SyncRunOutput
-from tenuto.steps.run import UNSET
+from tenuto.steps.definition import UNSET
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
+    from tenuto.messages.input import Messages
     from tenuto.options import OutputType, ResumeOptions, RunOptions
+    from tenuto.runs.listing import ActiveRuns, Recovered, SuspendedRuns
+    from tenuto.runs.output import RunOutput
+    from tenuto.runs.result import Result
+    from tenuto.runs.sync import SyncRunOutput
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
@@ -215,7 +213,7 @@ class SyncTwins(LegacyVerbs[DepsT, OutputT]):
         self, messages: Messages, *, deps: DepsT = UNSET, structured_output: Any = UNSET, **options: Unpack[RunOptions]
     ) -> SyncRunOutput[Any]:
         """`stream_legacy` for code without an event loop."""
-        return _output(lambda: PendingStream(self._legacy_call(STREAM, messages, deps, structured_output, options)))
+        return _output(lambda: self._pending(self._legacy_call(STREAM, messages, deps, structured_output, options)))
 
     @deprecated("stream_until_idle_sync() is stream_sync(); call stream_sync().")
     def stream_until_idle_sync(
@@ -281,10 +279,15 @@ class DurableTwins(Generic[DepsT, OutputT]):
 
 
 def _waited(call: Callable[[], Awaitable[Any]]) -> Any:
+    from tenuto.core.portal import Portal
+
     return Portal.current().run(_awaited(call))
 
 
 def _output(call: Callable[[], Awaitable[RunOutput[Any]]]) -> SyncRunOutput[Any]:
+    from tenuto.core.portal import Portal
+    from tenuto.runs.sync import SyncRunOutput
+
     portal = Portal.current()
     return SyncRunOutput(portal, portal.run(_awaited(call), undo=lambda output: output.abort("interrupted")))
 

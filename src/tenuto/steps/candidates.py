@@ -60,23 +60,6 @@ class Candidate(Struct, frozen=True, kw_only=True):
         return given if not self.provider_options else overlaid(given or {}, self.provider_options)
 
 
-def check_model(given: object, agent_id: str) -> None:
-    """Check the shape of an agent's `model=` without resolving anything.
-
-    Raises:
-        ConfigurationError: `AGENT_CONSTRUCTOR_MODEL_REQUIRED`, `AGENT_CONSTRUCTOR_MODEL_ARRAY_EMPTY`; or as
-            `check_models`.
-    """
-    if isinstance(given, (list, tuple)):
-        if not given:
-            message = f"Agent {agent_id!r}: the list of models is empty."
-            raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_ARRAY_EMPTY", domain="AGENT")
-        check_models(cast("Sequence[Any]", given), f"Agent {agent_id!r}")
-    elif not given:
-        message = f"Agent {agent_id!r} needs model=, such as 'openai/gpt-5-mini' or 'local/smollm2'."
-        raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_REQUIRED", domain="AGENT")
-
-
 def check_models(given: Sequence[Any], owner: str) -> None:
     """Check the shape of a list of models without resolving anything.
 

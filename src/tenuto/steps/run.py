@@ -29,6 +29,7 @@ from tenuto.models.downloads import Downloads, RemoteFile
 from tenuto.models.ports import LanguageModel, ProviderTool, ToolChoice, ToolSpec
 from tenuto.models.settings import CallSettings
 from tenuto.steps.candidates import Candidate
+from tenuto.steps.definition import UNSET, Definition
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.tracing import Trace
 from tenuto.steps.tracing_options import Tracing
@@ -40,44 +41,11 @@ from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import NO_HOOKS, Hooks
 from tenuto.tools.toolbox import RunnableTool, Toolbox
 
-
-class _Unset:
-    def __repr__(self) -> str:
-        return "..."
-
-
 CONCURRENCY = 10
 """Tool calls of a step that run at once, unless a person may have to be asked or the call says otherwise."""
 
-UNSET: Any = _Unset()
-"""Stands for a parameter that was not given, where None means something."""
-
 Callback = Callable[[Any], object | Awaitable[object]]
 StopCondition = Callable[[StopContext], bool | Awaitable[bool]]
-
-
-class Definition(Struct, frozen=True):
-    """What an agent is, as a driver sees it; values may be callables of the request context."""
-
-    id: str
-    name: str
-    model: Any
-    instructions: Any = ""
-    tools: Any = None
-    deps: Any = UNSET
-    request_context_schema: Any = None
-    abort_grace: float = 5.0
-    require_tool_approval: ApprovalPolicy = False
-    max_retries: int | None = None
-    hooks: Any = None
-    transform: Any = None
-    app: Any = None
-    resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, tuple[Candidate, ...]])
-    """The models, once a run has resolved them; empty for dynamic ones."""
-
-    def __repr__(self) -> str:
-        """The id alone: a model record may hold a key, and dependencies anything."""
-        return f"Definition({self.id!r})"
 
 
 class Options(Struct, frozen=True):

@@ -2,20 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from tenuto.store.memory import InMemoryStore
-
 if TYPE_CHECKING:
+    from tenuto.store.memory import InMemoryStore
     from tenuto.store.sqlite import SQLiteStore
+else:
+    from tenuto.core.later import later
+
+    __getattr__ = later(globals(), {"InMemoryStore": "tenuto.store.memory", "SQLiteStore": "tenuto.store.sqlite"})
 
 __all__ = ["InMemoryStore", "SQLiteStore"]
-
-
-def __getattr__(name: str) -> object:
-    """Load `SQLiteStore` when it is first asked for: who does not use it does not pay for `sqlite3`."""
-    if name == "SQLiteStore":
-        from tenuto.store.sqlite import SQLiteStore
-
-        globals()[name] = SQLiteStore
-        return SQLiteStore
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tenuto.agent import Agent
-from tenuto.calls import overrides
 from tenuto.messages.input import SystemInput
+from tenuto.setup import overrides
 from tenuto.steps.run import UNSET
 from tenuto.tools.tool import Tools
 from tenuto.tools.toolbox import Toolbox

@@ -1,0 +1,47 @@
+"""What an agent is, as a driver sees it; its runs share it.
+
+Invariant: it is what was given to the agent, checked; nothing of it is resolved before a run asks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from tenuto.steps.candidates import Candidate
+    from tenuto.tools.approval import ApprovalPolicy
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "..."
+
+
+UNSET: Any = _Unset()
+"""Stands for a parameter that was not given, where None means something."""
+
+
+class Definition(Struct, frozen=True):
+    """What an agent is, as a driver sees it; values may be callables of the request context."""
+
+    id: str
+    name: str
+    model: Any
+    instructions: Any = ""
+    tools: Any = None
+    deps: Any = UNSET
+    request_context_schema: Any = None
+    abort_grace: float = 5.0
+    require_tool_approval: ApprovalPolicy = False
+    max_retries: int | None = None
+    hooks: Any = None
+    transform: Any = None
+    app: Any = None
+    resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, "tuple[Candidate, ...]"])
+    """The models, once a run has resolved them; empty for dynamic ones."""
+
+    def __repr__(self) -> str:
+        """The id alone: a model record may hold a key, and dependencies anything."""
+        return f"Definition({self.id!r})"
