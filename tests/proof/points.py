@@ -35,6 +35,7 @@ POINTS = {
     "journal.commit.after": "after it, nothing of it published",
     "store.group_commit.before": "in a transaction, before its COMMIT",
     "store.group_commit.after": "after the COMMIT, nobody told",
+    "store.messages.mid": "in a transaction, its records written, its messages not",
     "store.migrate.mid": "between two migrations",
 }
 

@@ -9,8 +9,9 @@ import pytest
 
 from tenuto.store import SQLiteStore
 from tenuto.store.migrate import migrations
-from tenuto.store.ports import Committed, Fence, Scope, Write
+from tenuto.store.ports import Committed, Fence, HeldBy, Scope, Write
 from tests.store.conformance import Note, delta, row, started, taken
+from tests.store.conformance_threads import numbers, texts
 
 pytestmark = pytest.mark.slow
 
@@ -228,6 +229,90 @@ asyncio.run(main())
     async def check(store):
         assert [found.run_id for found in await store.recoverable()] == ["r1"]
         assert isinstance(await store.claim(row().scope, "o2"), Fence)
+
+    asyncio.run(closed_after(path, check))
+
+
+def test_a_process_killed_between_a_log_and_its_messages_leaves_neither(tmp_path):
+    script = """
+from tests.store.conformance_threads import T1, many
+async def main():
+    store = SQLiteStore(path)
+    fence = await started(store)
+    die_at("store.messages.mid", 2)
+    for n in range(3):
+        messages = many(2, 2 * n)
+        await store.commit(fence, Write(run_id="r1", records=(Note(n),), first_seq=n, thread=T1, messages=messages))
+        tell("stored", n)
+asyncio.run(main())
+"""
+    path = tmp_path / "runs.db"
+    assert ended(child(script, path)) == ["stored 0", "dead at store.messages.mid"]
+
+    async def check(store):
+        assert len(await store.records("r1", resource="ann")) == 1
+        assert await texts(store) == numbers(0, 1)
+        assert (await store.thread("t1", resource="ann")).messages == 2
+
+    asyncio.run(closed_after(path, check))
+
+
+def test_a_killed_holder_of_a_thread_frees_it_at_once_for_who_waits(tmp_path):
+    script = """
+from tenuto.store.owners import owner_id
+async def main():
+    store = SQLiteStore(path)
+    await started(store, owner=owner_id())
+    tell("held"); input()
+asyncio.run(main())
+"""
+    path = tmp_path / "runs.db"
+    process = child(script, path)
+    assert process.stdout.readline() == "held\n"
+
+    async def check(store):
+        assert isinstance(await store.claim(row().scope, "o2"), HeldBy)
+        waiting = asyncio.ensure_future(store.freed(row().scope, 60))
+        assert not await store.freed(row().scope, 0)
+        process.kill()
+        assert await waiting
+        fence = taken(await store.claim(row().scope, "o2", run=row("r2")))
+        assert fence.unfinished == "r1"
+
+    asyncio.run(closed_after(path, check))
+    ended(process)
+
+
+def test_turns_of_two_processes_on_one_thread_are_all_kept_in_order(tmp_path):
+    script = """
+from tests.store.conformance_threads import said
+from tenuto.store.ports import ThreadEdit, ThreadRow
+thread = ThreadRow(id="t1", resource="ann")
+async def turn(store, name):
+    while not isinstance(fence := await store.claim(thread.scope, name), Fence):
+        await store.freed(thread.scope, 60)
+    await store.edit(fence, ThreadEdit(thread=thread, messages=(said(name + "?", name),)))
+    await store.edit(fence, ThreadEdit(thread=thread, messages=(said(name + "!", name),)))
+    await store.release(fence)
+async def main():
+    store = SQLiteStore(path)
+    await store.runs(resource=None)
+    tell("ready"); input()
+    await asyncio.gather(*[turn(store, f"{sys.argv[2]}.{n}") for n in range(4)])
+    await store.aclose()
+    tell("null")
+asyncio.run(main())
+"""
+    path = tmp_path / "runs.db"
+    asyncio.run(closed_after(path))
+    together(script, path)
+
+    async def check(store):
+        found = await texts(store)
+        assert [seq for seq, _ in found] == list(range(16))
+        asked, answered = [text for _, text in found[::2]], [text for _, text in found[1::2]]
+        assert asked == answered
+        assert sorted(asked) == sorted(f"{process}.{n}" for process in range(2) for n in range(4))
 
     asyncio.run(closed_after(path, check))
 

@@ -284,6 +284,7 @@ class SQLiteStore(ThreadCalls):
         finally:
             self._readers.close()
             self._waiters.tell_all()
+            await asyncio.to_thread(self._watcher.close)
 
     async def _in_batches(self, drop: sqlite_prune.Drop, ended_by: float) -> int:
         dropped = 0

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenuto.core import faults
 from tenuto.messages.stored import Message
 from tenuto.store.ports import (
     CopyOf,
@@ -70,6 +71,7 @@ def say(connection: sqlite3.Connection, now: float, run: RunRow, write: Write, s
     """Store the thread and the messages of a run's write; of the run scope, thread and resource count."""
     known = find(connection, run.thread_id)
     thread = written_thread(write, run, None if known is None else known.row)
+    faults.hit("store.messages.mid")
     _put(connection, now, known or _make(connection, now, thread, said.metadata), said.messages)
 
 

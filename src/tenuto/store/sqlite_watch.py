@@ -47,6 +47,7 @@ class Watcher:
         self._is_free = is_free
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
         self._seen: dict[Scope, Holder] = {}
 
     def watch(self) -> None:
@@ -55,6 +56,13 @@ class Watcher:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="tenuto store watcher", daemon=True)
                 self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and wait for that; nobody waits any more."""
+        self._stop.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
 
     def _serve(self) -> None:
         try:
@@ -69,8 +77,8 @@ class Watcher:
             connection.close()
 
     def _turns(self, connection: sqlite3.Connection) -> None:
-        pause, seen, turn = threading.Event(), -1, 0
-        while not self._end_if_unwatched():
+        seen, turn = -1, 0
+        while not (self._end_if_unwatched() or self._stop.is_set()):
             try:
                 (version,) = connection.execute("PRAGMA data_version").fetchone()
                 if version != seen or turn % LOOK_EVERY == 0:
@@ -79,7 +87,7 @@ class Watcher:
             except (sqlite3.Error, StoreError):
                 self._waiters.tell_all()
             turn += 1
-            pause.wait(TURN_SECONDS)
+            self._stop.wait(TURN_SECONDS)
 
     def _look(self) -> None:
         scopes = self._waiters.scopes()
