@@ -39,6 +39,34 @@ IMPURE = {
     "threading",
     "tempfile",
 }
+LATER = {
+    # of the standard library: what only a run, a file or an address needs
+    "dataclasses",
+    "difflib",
+    "email",
+    "fnmatch",
+    "hashlib",
+    "http",
+    "ipaddress",
+    "json",
+    "pathlib",
+    "urllib",
+    "uuid",
+    # of ours: what runs are made of, and what most agents do without
+    "tenuto.builtin_processors",
+    "tenuto.bus",
+    "tenuto.calls",
+    "tenuto.evals",
+    "tenuto.machine",
+    "tenuto.memory",
+    "tenuto.options",
+    "tenuto.processors",
+    "tenuto.read_options",
+    "tenuto.runs",
+    "tenuto.steps.run",
+    "tenuto.store",
+    "tenuto.structured",
+}
 HEAVY = {"aiohttp", "fastapi", "opentelemetry", "pydantic", "rich", "sqlite3", "typer", "xllamacpp"}
 
 
@@ -105,12 +133,14 @@ def test_nothing_is_left_unfinished(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", ["import tenuto", "from tenuto import Agent, tool"])
-def test_importing_loads_nothing_heavy(statement):
-    script = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+def test_importing_loads_nothing_that_only_a_run_needs(statement):
+    script = f"import asyncio, msgspec, sys\nbefore = {{*sys.modules}}\n{statement}\nprint(*{{*sys.modules}} - before)"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert not set(done.stdout.split()) & HEAVY
+    loaded = done.stdout.split()
+    assert not {name.partition(".")[0] for name in loaded} & HEAVY
+    assert not [name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in LATER)]
 
 
 @pytest.mark.slow

@@ -9,7 +9,10 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
 
 AUTH_TOKEN = "mastra__authToken"  # noqa: S105 - the name, not a token
 """The request value that holds a caller's bearer token; it lives in the process of the request only."""
@@ -48,7 +51,7 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 def has_credential(url: str) -> bool:
     """Whether a URL names a user, or holds a query that may have a key in it."""
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
     except ValueError:
         return True
     return "@" in parts.netloc or bool(parts.query)
@@ -57,17 +60,25 @@ def has_credential(url: str) -> bool:
 def shown_url(url: str) -> str:
     """A URL as it may be shown: without user, query and fragment."""
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
     except ValueError:
         return "an invalid URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+def _split(url: str) -> SplitResult:
+    from urllib.parse import urlsplit
+
+    return urlsplit(url)
+
+
 def _of_url(url: str) -> Iterable[str]:
     try:
-        parts = urlsplit(url)
+        parts = _split(url)
     except ValueError:
         return
+    from urllib.parse import unquote
+
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if password:
         yield password

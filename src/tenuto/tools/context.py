@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, Never, cast
+from typing import TYPE_CHECKING, Any, Generic, Never, cast
 
 from msgspec import Struct, field
 from typing_extensions import TypeVar
@@ -16,12 +16,14 @@ from typing_extensions import TypeVar
 from tenuto.core.abort import AbortSignal
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.request_context import RequestContext
-from tenuto.messages.turns import Turn
 from tenuto.tools.callables import is_async
 from tenuto.tools.entry import Entry
 from tenuto.tools.ports import Effects, MemoryLedger, StepLedger
-from tenuto.tools.shape import DataSchema
 from tenuto.tools.writer import ToolWriter
+
+if TYPE_CHECKING:
+    from tenuto.messages.turns import Turn
+    from tenuto.tools.shape import DataSchema
 
 D_co = TypeVar("D_co", covariant=True, default=object)
 V_co = TypeVar("V_co", covariant=True, default=object)

@@ -6,19 +6,21 @@ Invariant: every keyword here is honoured for every kind of tool, or refused whe
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import Struct
 
 from tenuto.messages.bounded import MODEL_TEXT_LIMIT
-from tenuto.messages.turns import ProviderOptions
 from tenuto.tools.context import ToolContext
-from tenuto.tools.listeners import OnInputAvailable, OnInputDelta, OnInputStart, OnOutput
-from tenuto.tools.ports import Effects
 from tenuto.tools.settlement import Settlement
-from tenuto.tools.shape import DataSchema
-from tenuto.tools.told import ToModelOutput
-from tenuto.tools.transform import ToolTransform
+
+if TYPE_CHECKING:
+    from tenuto.messages.turns import ProviderOptions
+    from tenuto.tools.listeners import OnInputAvailable, OnInputDelta, OnInputStart, OnOutput
+    from tenuto.tools.ports import Effects
+    from tenuto.tools.shape import DataSchema
+    from tenuto.tools.told import ToModelOutput
+    from tenuto.tools.transform import ToolTransform
 
 KeyScope = Literal["run", "thread", "resource"]
 OnUnknown = Literal["error", "suspend"]

@@ -10,7 +10,6 @@ import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from pathlib import PurePath
 from typing import Any, cast
 
 import msgspec
@@ -83,6 +82,8 @@ def _walk(value: Any, path: str, parents: tuple[int, ...]) -> Json:
 
 
 def _walk_object(value: Any, path: str, inside: tuple[int, ...]) -> Json:
+    from pathlib import PurePath
+
     if isinstance(value, PurePath):
         return valid_text(str(value))
     fields = _fields(value)

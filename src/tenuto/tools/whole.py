@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -139,6 +138,8 @@ def _named(value: Any) -> Mapping[str, Any]:
     """The arguments by name, as policies and keys look at them."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
+    from dataclasses import fields, is_dataclass
+
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     names = getattr(cast("object", type(value)), "model_fields", None)

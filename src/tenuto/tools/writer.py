@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tenuto.core.chunks import Data
 from tenuto.core.errors import ToolError
 from tenuto.core.payloads import Json
 from tenuto.tools.results import to_json
 
 if TYPE_CHECKING:
+    from tenuto.core.chunks import Data
     from tenuto.tools.entry import Entry
 
 _KEYS = frozenset({"type", "data", "id", "transient"})
@@ -95,6 +95,8 @@ class ToolWriter:
 
     async def pipe(self, source: AsyncIterable[Any]) -> None:
         """Write each item of `source`; `data-*` chunks among them pass through as they are."""
+        from tenuto.core.chunks import Data
+
         async for item in source:
             await (self.custom(item) if isinstance(item, Data) else self.write(item))
 
@@ -117,6 +119,8 @@ class ToolWriter:
 
 
 def _data(given: object) -> Data:
+    from tenuto.core.chunks import Data
+
     if isinstance(given, Data):
         return Data(given.type, to_json(given.data), given.id, given.transient)
     said: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
