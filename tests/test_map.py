@@ -25,6 +25,7 @@ from tenuto.read_options import build_options, normalise
 from tenuto.runs.listing import Recovered, RecoveredRun
 from tenuto.runs.output import RunOutput
 from tenuto.runs.result import Response, Result
+from tenuto.steps.delegation_hooks import DelegationDict
 from tenuto.steps.iteration import Steering
 from tenuto.steps.results import IterationContext, PendingCall, RequestInfo, StepResult
 from tenuto.steps.tracing_options import TelemetryDict, TracingContextDict, TracingOptionsDict
@@ -59,6 +60,7 @@ KEYS: Mapping[str, Any] = {
     "tracing_options": TracingOptionsDict.__annotations__,
     "tracing_context": TracingContextDict.__annotations__,
     "transform": TransformPolicy.__annotations__,
+    "delegation": DelegationDict.__annotations__,
 }
 """The keys of dicts that have a type; those of the others are tried, below."""
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from tenuto.agent_fields import AgentFields, DynamicTools
     from tenuto.calls import PendingStream, Starting
+    from tenuto.delegated import AgentDelegate
     from tenuto.messages.input import Messages
     from tenuto.options import OutputType, ResumeOptions, RunOptions
     from tenuto.runs.listing import SuspendedRuns
@@ -74,6 +75,8 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         model: *Dynamic.* `"provider/model"`, a record (`{"id": "provider/model", "url": ...}`), a `LanguageModel`, or
             a list of these and of fallback entries, asked in order; see `docs/models.md`.
         tools: *Dynamic.* A list of tools and plain functions, or a dict whose keys are the names the model sees.
+        agents: *Dynamic.* A dict of agents that this one may delegate to; its model sees each as a tool `agent-<key>`.
+            See `docs/sub-agents.md`.
         deps: Live objects for tools (`ctx.deps`): a value, or a function of the request context that builds them for
             each run; what it builds is closed after the run if it is an async context manager.
         request_context_schema: Request values must fit it (a Pydantic model, dataclass or TypedDict).
@@ -417,6 +420,14 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         from tenuto.runs.listing import list_suspended
 
         return await list_suspended(self.setup().store, self.id, per_page=per_page, page=page)
+
+    # -- as a sub-agent, for the runtime -----------------------------------------------------------------------------
+
+    def delegate(self) -> AgentDelegate:
+        """What drives the runs that a supervisor's calls start; see `runs.children.Delegate`."""
+        from tenuto.delegated import AgentDelegate
+
+        return AgentDelegate(self.setup())
 
     # -- the calls ---------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Invariant: types only, for checkers and readers; the values are read by `tenuto.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from typing_extensions import TypeVar
 
@@ -18,10 +18,14 @@ from tenuto.tools.hooks import ToolHooks
 from tenuto.tools.tool import Tools
 from tenuto.tools.transform import TransformPolicy
 
+if TYPE_CHECKING:
+    from tenuto.agent import Agent
+
 DepsT = TypeVar("DepsT", default=None)
 
 DynamicTools = Tools[DepsT] | Callable[..., Tools[DepsT] | Awaitable[Tools[DepsT]]]
 Metadata = Mapping[str, Any] | None
+Agents = Mapping[str, "Agent[Any, Any]"]
 
 
 class AgentFields(TypedDict, total=False):
@@ -33,6 +37,7 @@ class AgentFields(TypedDict, total=False):
     metadata: Metadata | Callable[..., Metadata | Awaitable[Metadata]]
     instructions: SystemInput | Callable[..., SystemInput | Awaitable[SystemInput]]
     model: Required[ModelConfig | Callable[..., ModelConfig | Awaitable[ModelConfig]]]
+    agents: Agents | Callable[..., Agents | Awaitable[Agents]] | None
     request_context_schema: Any
     default_options: DefaultOptions | None
     default_generate_options_legacy: DefaultOptions | None

@@ -22,7 +22,7 @@ from tenuto.core.payloads import Json
 from tenuto.core.request_context import RequestContext, as_request_context
 from tenuto.machine.records import RunStarted
 from tenuto.messages.input import Messages
-from tenuto.persisted import persist, restore, retyped
+from tenuto.persisted import persist, restore, retyped, with_own_hooks
 from tenuto.read_options import build_options, merge, normalise
 from tenuto.runs import live
 from tenuto.runs.observe import topic_of
@@ -31,6 +31,7 @@ from tenuto.runs.replay import Host, Restored
 from tenuto.runs.segments import Answer, answer_call
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.setup import Setup
+from tenuto.steps.budget import budget_of
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.run import UNSET, Options, Run
 from tenuto.steps.values import validated_values
@@ -167,7 +168,7 @@ class Call:
         if callable(setup.defaults):
             self._merged = merge(normalise(await resolve(setup.defaults, context, definition.app) or {}), self._given)
             self._options = build_options(self._merged)
-        kept, fragile = _persisted(self._merged, refuse=setup.durable)
+        kept, fragile = options_kept(self._merged, refuse=setup.durable)
         lost = [f"request_context.{key}" for key in context.keys() - context.to_json().keys()]
         return Run(
             run_id=self._merged.get("run_id") or setup.ids.new("run"),
@@ -185,6 +186,7 @@ class Call:
             durable=setup.durable,
             steerable=not setup.durable,
             values=values,
+            budget=budget_of(self._options.cost_limit, self._options.token_limit),
         )
 
 
@@ -229,7 +231,9 @@ def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
         below, missing = restore(begun.options)
         below, missing = _typed(setup, below, missing)
         lost = dict.fromkeys((*begun.degraded, *missing))
-        degraded = tuple(name for name in lost if name.removesuffix(".model") not in again)
+        hooks = None if callable(setup.defaults) else setup.defaults.get("delegation")
+        below, own = with_own_hooks(below, lost, hooks)
+        degraded = tuple(name for name in lost if name not in own and not _given_again(name, again))
         return Restored(_without(build_options(merge(below, again)), setup.changed), None, degraded)
 
     return Host(
@@ -242,6 +246,14 @@ def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
         request_context=as_request_context(given.get("request_context")) if given else RequestContext(),
         deps=UNSET if "deps" in (setup.changed or ()) else deps,
     )
+
+
+def _given_again(name: str, again: Mapping[str, Any]) -> bool:
+    """Whether the call that goes on brings what a name of `degraded` stands for."""
+    if name.removesuffix(".model") in again:
+        return True
+    option, _, part = name.partition(".")
+    return option == "delegation" and part in (again.get(option) or ())
 
 
 def _typed(setup: Setup, below: dict[str, Any], missing: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -280,7 +292,7 @@ async def cancelled(started: Started) -> None:
         await started.ended()
 
 
-def _persisted(merged: Mapping[str, Any], *, refuse: bool) -> tuple[Json, tuple[str, ...]]:
+def options_kept(merged: Mapping[str, Any], *, refuse: bool) -> tuple[Json, tuple[str, ...]]:
     """The persisted form; of a plain run, which may never need it, a credential is left out instead of refused."""
     if refuse:  # of a durable run it only looks on, like any other callback
         merged = {name: value for name, value in merged.items() if name != "on_iteration_complete"}

@@ -22,6 +22,7 @@ from tenuto.models.downloads import DownloadsDict
 from tenuto.models.ports import LanguageModel
 from tenuto.models.settings import TimeoutDict
 from tenuto.runs.result import Result
+from tenuto.steps.delegation_hooks import DelegationDict
 from tenuto.steps.results import AbortEvent, IterationContext, StepContext, StepResult
 from tenuto.steps.tracing_options import TelemetryDict, TracingContextDict, TracingOptionsDict
 from tenuto.structured.output import StructuredOutput
@@ -126,6 +127,10 @@ class SegmentOptions(TypedDict, total=False):
         on_error: Gets the exception the run failed with.
         on_abort: Gets an `AbortEvent`.
         on_suspended: Gets the `Result` of a run that waits for decisions.
+        delegation: Hooks around calls of sub-agents; see `DelegationDict` and `docs/sub-agents.md`.
+        cost_limit: US dollars that the run and its sub-agents may spend: it ends with the error
+            `AGENT_COST_LIMIT_REACHED` before a request that may go beyond.
+        token_limit: The same in tokens, input and output together.
         require_tool_approval: True, or a function of an `ApprovalRequest`: these calls wait for a decision.
         telemetry: `is_enabled` (False: no spans for this call), `record_inputs`, `record_outputs` (put content on
             spans; off), `function_id`.
@@ -162,6 +167,9 @@ class SegmentOptions(TypedDict, total=False):
     on_error: Callable[[TenutoError], object]
     on_abort: Callable[[AbortEvent], object]
     on_suspended: Callable[[Result[Any]], object]
+    delegation: DelegationDict
+    cost_limit: float
+    token_limit: int
     require_tool_approval: ApprovalPolicy
     telemetry: TelemetryDict
     tracing_options: TracingOptionsDict

@@ -6,10 +6,12 @@ named in `degraded`), refused, or local to the caller by nature (`LOCAL`). No cr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 from tenuto.core.payloads import Json
+from tenuto.steps.delegation_hooks import FUNCTIONS as DELEGATION_HOOKS
+from tenuto.steps.delegation_hooks import lost_filter
 from tenuto.steps.functions import function_named, name_of
 from tenuto.steps.storable import keep_choice, keep_model, keep_settings, stored_model
 from tenuto.structured.output import OWN_MODEL, read_output
@@ -25,6 +27,8 @@ PLAIN = (
     "downloads",
     "telemetry",
     "tracing_options",
+    "cost_limit",
+    "token_limit",
 )
 """Persisted as they are."""
 
@@ -60,6 +64,7 @@ SPECIAL = (
     "hooks",
     "structured_output",
     "transform",
+    "delegation",
 )
 """Have a persisted form of their own, below."""
 
@@ -108,6 +113,8 @@ def restore(kept: Json) -> tuple[dict[str, Any], tuple[str, ...]]:
             missing.append(option)
     if (output := options.get("structured_output")) is not None:
         options["structured_output"] = _restored_output(output, missing)
+    if (delegation := options.get("delegation")) is not None:
+        options["delegation"] = _restored_delegation(delegation, missing)
     return options, tuple(missing)
 
 
@@ -195,6 +202,38 @@ def _keep_transform(given: Any, kept: dict[str, Any], degraded: list[str]) -> No
         degraded.append("transform")
 
 
+def _keep_delegation(given: Mapping[str, Any], kept: dict[str, Any], degraded: list[str]) -> None:
+    """Its hooks by their registered names; of one that has none, that there was one."""
+    plain = {name: value for name, value in given.items() if name not in DELEGATION_HOOKS and value is not None}
+    hooks = {name: given[name] for name in DELEGATION_HOOKS if given.get(name) is not None}
+    kept["delegation"] = {**plain, "functions": {name: name_of(function) for name, function in hooks.items()}}
+    degraded.extend(f"delegation.{name}" for name, function in hooks.items() if name_of(function) is None)
+
+
+def _restored_delegation(kept: Mapping[str, Any], missing: list[str]) -> dict[str, Any]:
+    """A lost hook is no hook; a lost `message_filter`, which holds messages back, holds back the delegation."""
+    found = {name: value for name, value in kept.items() if name != "functions"}
+    names: Mapping[str, str | None] = kept["functions"]
+    for name, registered in names.items():
+        function = None if registered is None else function_named(registered)
+        if function is None:
+            missing.append(f"delegation.{name}")
+        if function is not None or name == "message_filter":
+            found[name] = function or lost_filter
+    return found
+
+
+def with_own_hooks(
+    options: dict[str, Any], missing: Collection[str], own: Any
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """Restored `options` with the agent's `own` delegation hooks in place of those that are `missing`; and which."""
+    hooks: Mapping[str, Any] = own or {}
+    found = {name: hooks[name] for name in DELEGATION_HOOKS if hooks.get(name) and f"delegation.{name}" in missing}
+    if not found:
+        return options, frozenset()
+    return {**options, "delegation": {**options["delegation"], **found}}, frozenset(f"delegation.{n}" for n in found)
+
+
 def _lose(name: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
     """Functions of the caller's: another process has the agent's own, if it has any."""
     return lambda _given, _kept, degraded: degraded.append(name)
@@ -213,4 +252,5 @@ _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     "hooks": _lose("hooks"),
     "structured_output": _keep_output,
     "transform": _keep_transform,
+    "delegation": _keep_delegation,
 }

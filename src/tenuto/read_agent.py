@@ -25,6 +25,7 @@ DEFAULTS: Mapping[str, Any] = {
     "instructions": "",
     "model": "",
     "tools": (),
+    "agents": None,
     "deps": UNSET,
     "request_context_schema": None,
     "default_options": None,
@@ -81,6 +82,19 @@ def _toolbox(tools: Any) -> Any:
     return tools if callable(tools) else Toolbox(tools)
 
 
+def _agents(agents: Any) -> Any:
+    """None, which costs a run nothing, when there are none."""
+    if agents is None:
+        return None
+    from tenuto.steps.delegates import check_agents, delegation_tools
+
+    if not callable(agents) and not check_agents(agents):
+        return None
+    if not callable(agents):
+        delegation_tools(agents)
+    return agents
+
+
 def _retries(given: Any) -> int | None:
     if given is UNSET or given is None:
         return None
@@ -128,5 +142,5 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
 }
 """What is checked, unless it is a function that gives it later, and kept as it is; what checks it is loaded then."""
 
-_MADE: Mapping[str, Callable[[Any], Any]] = {"tools": _toolbox, "max_retries": _retries}
+_MADE: Mapping[str, Callable[[Any], Any]] = {"agents": _agents, "tools": _toolbox, "max_retries": _retries}
 """Fields of `Definition` that are made of their arguments."""

@@ -22,6 +22,7 @@ from tenuto.models.downloads import Downloads, read_downloads
 from tenuto.models.settings import read_settings, read_tool_choice, renamed_settings
 from tenuto.persisted import LOCAL, PLAIN, RESOLVED, SPECIAL
 from tenuto.steps.candidates import check_models
+from tenuto.steps.delegation_hooks import read_delegation, rename_delegation
 from tenuto.steps.run import Options
 from tenuto.steps.tracing_options import read_tracing, rename_tracing
 from tenuto.structured.output import KEYS, read_output, without_schema
@@ -63,6 +64,7 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(hooks := options.get("hooks"), Mapping):
         options["hooks"] = renamed(cast("Mapping[str, Any]", hooks), _HOOKS, "hook")
     rename_tracing(options)
+    rename_delegation(options)
     if (downloads := options.get("downloads")) is not None:
         options["downloads"] = renamed(mapping(downloads, "downloads"), _DOWNLOADS, "downloads key")
     if isinstance(choice := options.get("tool_choice"), Mapping):
@@ -176,6 +178,16 @@ def _positive(given: object, name: str) -> int:
     return given
 
 
+def _amount(given: object, name: str) -> float:
+    if not isinstance(given, int | float) or isinstance(given, bool):
+        message = f"{name}= takes a number of US dollars, not {given!r}."
+        raise TypeError(message)
+    if not given > 0:
+        message = f"{name}= must be more than 0, not {given}."
+        raise ValueError(message)
+    return float(given)
+
+
 def _text(given: object, name: str) -> str:
     if not isinstance(given, str):
         message = f"{name}= takes text, not {given!r}."
@@ -287,6 +299,9 @@ _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "on_abort": _function,
     "on_suspended": _function,
     "close_on_suspend": _flag,
+    "delegation": _made(read_delegation),
+    "cost_limit": _amount,
+    "token_limit": _positive,
     "require_tool_approval": _policy,
     "structured_output": _made(read_output),
 }

@@ -297,6 +297,12 @@ WRONG = [
     ("on_abort", 3),
     ("on_suspended", 3),
     ("require_tool_approval", 3),
+    ("delegation", 3),
+    ("delegation", {"message_filter": 3}),
+    ("delegation", {"on_delegation_start": "x"}),
+    ("delegation", {"include_sub_agent_tool_results_in_model_context": "yes"}),
+    ("cost_limit", "much"),
+    ("token_limit", 1.5),
     ("telemetry", 3),
     ("telemetry", {"record_inputs": "yes"}),
     ("tracing_options", {"tags": 3}),
@@ -330,7 +336,20 @@ def test_the_types_are_of_the_options_and_arguments_there_are():
     assert AgentFields.__annotations__.keys() | {"tools", "deps"} == DEFAULTS.keys()
 
 
-@pytest.mark.parametrize(("name", "value"), [("max_steps", 0), ("max_steps", -1), ("tool_call_concurrency", 0)])
+@pytest.mark.parametrize("value", [0, -1.5, float("nan")])
+async def test_a_cost_limit_out_of_range(value):
+    with pytest.raises(ValueError, match="cost_limit= must be more than 0"):
+        await agent(ScriptedModel()).generate("hi", cost_limit=value)
+
+
+async def test_a_hook_error_strategy_that_is_none():
+    with pytest.raises(ValueError, match="'warn' or 'throw', not 'ignore'"):
+        await agent(ScriptedModel()).generate("hi", delegation={"hookErrorStrategy": "ignore"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_steps", 0), ("max_steps", -1), ("tool_call_concurrency", 0), ("token_limit", 0)]
+)
 async def test_a_number_out_of_range(name, value):
     with pytest.raises(ValueError, match=f"{name}= must be at least 1, not {value}"):
         await agent(ScriptedModel()).generate("hi", **{name: value})

@@ -241,11 +241,17 @@ class ToolCallPayload(Payload, frozen=True):
 
 
 class ToolOutputPayload(Payload, frozen=True):
-    """Something a tool wrote while it ran."""
+    """Something a tool wrote while it ran.
+
+    Attributes:
+        index: Of a chunk of a sub-agent's run: its place in the log of that run, by which `attempt-restarted` in it
+            says what to forget.
+    """
 
     output: Json
     tool_call_id: str
     tool_name: str
+    index: int | None = None
 
 
 class ToolResultPayload(Payload, frozen=True):

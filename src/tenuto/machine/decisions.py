@@ -177,7 +177,8 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
         case r.Decision():
             call = _call(state, record, record.call_id)
             _check(state, record, call.status in PENDING, f"of a call that is {call.status!r}")
-            return _move(_to(state, "calling"), call, _decided(call, approved=record.approved))
+            _check(state, record, not record.inner or call.status == "suspended", "inside a call that is not suspended")
+            return _move(_to(state, "calling"), call, _decided(call, approved=record.approved or record.inner))
         case r.SegmentStarted():
             return replace(state, recoveries=state.recoveries + (record.cause == "recover"))
         case r.StepJudged():

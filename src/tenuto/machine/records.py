@@ -181,6 +181,36 @@ class ToolStarted(Record, frozen=True, tag="tool-started"):
     attempt: int
 
 
+class WaitsFor(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """The call of a child run that a delegation waits for; a decision on the delegation is one on this call.
+
+    Attributes:
+        attempt: Of the child's pending call, as is `args_hash`.
+        events: How many events of the child this run's log has.
+    """
+
+    run_id: str
+    call_id: str
+    args_hash: str
+    attempt: int = 0
+    events: int = 0
+
+
+class Delegated(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """What a delegation brought beside its answer.
+
+    Attributes:
+        usage: Of the child run, with that of its own children.
+        feedback: What `on_delegation_complete` tells the model.
+        bail: It ends the run after this step.
+    """
+
+    usage: Usage | None = None
+    feedback: str | None = None
+    bail: bool = False
+    waits_for: WaitsFor | None = None
+
+
 class ToolEnded(Record, frozen=True, tag="tool-ended"):
     """A call has its outcome; `text` is what the model is told, `result` what the tool returned.
 
@@ -194,6 +224,7 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
         deduplicated: The result is that of an earlier call with the same key.
         told: What the model is told, when that is not the result itself: a tool's `to_model_output`.
         shown: By phase, what a transcript shows of the outcome.
+        delegated: Of a call that is a delegation.
     """
 
     call_id: str
@@ -206,6 +237,7 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
     deduplicated: bool = False
     told: Json = None
     shown: Json = None
+    delegated: Delegated | None = None
 
 
 class DataWritten(Record, frozen=True, tag="data-written"):
@@ -227,6 +259,7 @@ class Decision(Record, frozen=True, tag="decision"):
     Attributes:
         args: Arguments edited at the approval; None leaves the model's.
         resume_data: What the tool gets as `ctx.resume_data`.
+        inner: The answer is for the call of a child run that this one waits for: whatever it is, this one goes on.
     """
 
     call_id: str
@@ -234,6 +267,7 @@ class Decision(Record, frozen=True, tag="decision"):
     reason: str | None = None
     args: Json = None
     resume_data: Json = None
+    inner: bool = False
 
 
 class SegmentStarted(Record, frozen=True, tag="segment-started"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -18,8 +18,9 @@ from msgspec import Struct
 from tenuto.core import chunks as c
 from tenuto.core import faults
 from tenuto.core import payloads as p
+from tenuto.core.chunks import AnyChunk
 from tenuto.core.errors import RunError, StaleLease, TenutoError
-from tenuto.core.foreign import contained, message_of
+from tenuto.core.foreign import contained
 from tenuto.core.spans import running
 from tenuto.machine import commands as m
 from tenuto.machine.decisions import next_commands
@@ -32,6 +33,7 @@ from tenuto.runs.output import RunOutput
 from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
 from tenuto.runs.recovery import BACKOFF_SECONDS
 from tenuto.runs.result import build_result
+from tenuto.runs.troubles import closed, exhausted, internal, never_begun, preparation_failed
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
 from tenuto.steps.callbacks import call_back
@@ -58,6 +60,22 @@ class Continued(Struct, frozen=True):
     cause: Literal["resume", "recover"]
 
 
+class Nested(Struct, frozen=True):
+    """What a child run has of its parent's driver: it claims nothing, and gives nothing back.
+
+    Attributes:
+        parent: The log of the parent's run: its fence is the root's, and a run that is kept keeps its children.
+        row: Of a new child, which its first write adds.
+        waits: The store has it as suspended; the first write says that it runs again.
+        relay: Shows the parent's viewers what the child's are shown, from this index on.
+    """
+
+    parent: Journal
+    row: RunRow | None
+    waits: bool
+    relay: Callable[[Sequence[AnyChunk], int], Awaitable[None]]
+
+
 class Driver:
     """Drives one run from its claim until it has ended or waits for a decision. Made and used on one event loop.
 
@@ -69,6 +87,7 @@ class Driver:
         wake: Told the run id and the index of its last stored event.
         renewer: Keeps the lease of a durable run alive.
         follow: Feeds an output that stays open beyond a suspension, from the index given.
+        nested: Set for a child run, which its parent's step drives.
 
     Attributes:
         store: Where the run is kept.
@@ -76,6 +95,7 @@ class Driver:
         task: Drives it; set by the supervisor that owns it.
         prepared: Done once the prompt is assembled; holds what kept the run from starting.
         leaving: It may not see a decision that is posted now; whoever posted it drives the run on.
+        journal: Once it has claimed the run.
     """
 
     task: asyncio.Task[None]
@@ -90,6 +110,7 @@ class Driver:
         wake: Callable[[str, int], None] | None = None,
         renewer: Renewer | None = None,
         follow: Callable[[RunOutput[Any], int], None] | None = None,
+        nested: Nested | None = None,
     ) -> None:
         self.run: Run = run
         first = 0 if continued is None else continued.position.events
@@ -98,7 +119,7 @@ class Driver:
         self.store: RunStore = store
         self._owner = owner
         self._continued = continued
-        self._wake = wake
+        self.wake: Callable[[str, int], None] | None = wake
         self._loop = asyncio.get_running_loop()
         self.prepared: asyncio.Future[None] = self._loop.create_future()
         self._renewer = renewer
@@ -106,6 +127,8 @@ class Driver:
         self.leaving = False
         self._parked = self._given_back = False
         self._follow = follow
+        self._nested = nested
+        self.journal: Journal | None = None
         self._work = Work(self._loop, run.definition.abort_grace)
 
     def abort(self, reason: object = None) -> None:
@@ -128,7 +151,7 @@ class Driver:
                 await self._claimed()
             self._is_prepared()
         except asyncio.CancelledError:
-            self._lost(_closed(self.run.run_id))
+            self._lost(closed(self.run.run_id))
             raise
         except StaleLease as error:
             _log.warning("Run %s is driven by another process now; this driver has let go of it.", self.run.run_id)
@@ -142,7 +165,7 @@ class Driver:
             live.leave(self, parked=self._parked)
 
     async def _claimed(self) -> None:
-        journal = await self._open()
+        journal = self.journal = await self._open()
         live.enter(self)
         self._held = self._hold(journal)
         limit = self._limit()
@@ -176,9 +199,11 @@ class Driver:
             task.cancel()
 
     async def _open(self) -> Journal:
-        run, on = self.run, self._continued
+        run, on, nested = self.run, self._continued, self._nested
         if on is not None:
             return self._journal(on.fence, on.position)
+        if nested is not None:
+            return self._journal(nested.parent.fence, Position(kept=nested.parent.kept))
         scope = Scope("run", run.run_id)
         row = RunRow(
             run_id=run.run_id,
@@ -195,9 +220,24 @@ class Driver:
         return self._journal(fence, Position(kept=run.durable))
 
     def _journal(self, fence: Fence, position: Position) -> Journal:
-        wake = self._wake
+        wake = self.wake
         stored = None if wake is None else partial(wake, self.run.run_id)
-        return Journal(self.run, self.store, fence, self.output.show, position=position, stored=stored)
+        nested = self._nested
+        if nested is None:
+            return Journal(self.run, self.store, fence, self.output.show, position=position, stored=stored)
+        show = partial(self._show_all, nested.relay)
+        return Journal(
+            self.run, self.store, fence, show, position=position, stored=stored, row=nested.row, parent=nested.parent
+        )
+
+    async def _show_all(
+        self, relay: Callable[[Sequence[AnyChunk], int], Awaitable[None]], chunks: Sequence[AnyChunk]
+    ) -> None:
+        """Show chunks to the child's own viewers, then to those of its parent."""
+        first = self.output.last_index + 1
+        if (shown := self.output.show(chunks)) is not None:
+            await shown
+        await relay(chunks, first)
 
     async def _whole_run(self, journal: Journal) -> None:
         try:
@@ -207,7 +247,7 @@ class Driver:
                 await self._go_on(journal, self._continued)
             await self._steps(journal)
         except asyncio.CancelledError:
-            if not self.run.durable:
+            if not self.run.durable or (self._nested is not None and self.run.aborted):
                 self.run.abort.abort("the event loop ended")
                 self._work.interrupt()
                 await self._steps(journal)
@@ -233,16 +273,17 @@ class Driver:
         )
         journal.note(record, chunks=[start])
         if self._continued is not None:
-            raise _never_begun(run.run_id)
+            raise never_begun(run.run_id)
 
     async def _go_on(self, journal: Journal, on: Continued) -> None:
         name_lost(self.run, journal.state)
-        await journal.commit(SegmentStarted(on.cause, self.run.degraded, self.run.trace.root.link))
+        status = "running" if self._nested is not None and self._nested.waits else None
+        await journal.commit(SegmentStarted(on.cause, self.run.degraded, self.run.trace.root.link), status=status)
         if journal.state.phase == "closing":
             return  # only its end is missing: nothing is decided any more, and nothing is too late for it
         if journal.state.recoveries > len(BACKOFF_SECONDS):
-            raise _exhausted(self.run.run_id, journal.state.recoveries)
-        if on.cause == "recover" and journal.state.phase != "starting":
+            raise exhausted(self.run.run_id, journal.state.recoveries)
+        if (on.cause == "recover" or self._nested is not None) and journal.state.phase != "starting":
             await self._work.alone(bind(self.run))
         await self._work.alone(enter_step(self.run, journal.state.step))
         await take_decisions(self.run, journal, self.store)
@@ -298,7 +339,7 @@ class Driver:
         self.leaving = True  # before it looks for the last time: what is posted from now on may come too late
         await journal.commit(Parked(command.call_ids), status="suspended")
         faults.hit("run.after_park")
-        if not await decisions_posted(self.run, self.store):
+        if self._nested is not None or not await decisions_posted(self.run, self.store):
             return
         self._drop_lease()  # while it is claimed anew, a renewal would take the old fence for a lost one
         fence = await self.store.claim(journal.fence.scope, self._owner, run=self._row(journal), expect="suspended")
@@ -334,7 +375,7 @@ class Driver:
         try:
             await prepare(self.run, journal)
         except Exception as given:  # noqa: BLE001 - the user's functions run in it
-            error = _preparation_failed(given)
+            error = preparation_failed(given)
             await self._fail(journal, error)
             await call_back(self.run.options.on_error, error, "on_error")
             self._not_prepared(error)
@@ -376,7 +417,7 @@ class Driver:
         if phase == "parked" and journal.stored:
             raise error  # it waits for a decision; that nobody could look for one does not end it
         _log.exception("Run %s failed outside its steps.", self.run.run_id)
-        failure = error if isinstance(error, TenutoError) else _internal(error)
+        failure = error if isinstance(error, TenutoError) else internal(error)
         await self._work.alone(self._fail(journal, failure))
         await self._call_back(self.run.options.on_error, failure, "on_error")
         await self._steps(journal)
@@ -401,14 +442,15 @@ class Driver:
                 await self.run.closing.aclose()
         except Exception:  # noqa: BLE001 - a user's object
             _log.exception("Closing the dependencies of run %s failed.", self.run.run_id)
-        if not self._given_back:
+        if not self._given_back and self._nested is None:
             await self.store.release(journal.fence)
 
     async def _give_back(self, journal: Journal) -> None:
         """Let others claim the run."""
         await journal.aclose()
         self._drop_lease()
-        await self.store.release(journal.fence)
+        if self._nested is None:
+            await self.store.release(journal.fence)
         self._given_back = True
 
     def _drop_lease(self) -> None:
@@ -437,36 +479,3 @@ class Driver:
 
 def _has_failed(state: RunState) -> bool:
     return state.phase == "judged" and state.reason == "error"
-
-
-def _never_begun(run_id: str) -> RunError:
-    message = f"The process of run {run_id!r} ended before the run's input was stored; start it anew."
-    return RunError(message, id="RUN_INPUT_LOST")
-
-
-def _exhausted(run_id: str, recoveries: int) -> RunError:
-    message = (
-        f"Run {run_id!r} was taken up {recoveries} times without completing a model call; its driver keeps dying. "
-        "Its journal is kept; look at what runs at that point."
-    )
-    return RunError(message, id="RECOVERY_EXHAUSTED")
-
-
-def _preparation_failed(error: Exception) -> TenutoError:
-    if isinstance(error, TenutoError):
-        return error
-    message = f"Preparing the run failed: {type(error).__name__}: {message_of(error)}"
-    wrapped = TenutoError(message, id="AGENT_STREAM_FAILED", domain="AGENT", category="USER")
-    wrapped.__cause__ = error
-    return wrapped
-
-
-def _internal(error: Exception) -> TenutoError:
-    wrapped = RunError(f"The run failed: {type(error).__name__}: {message_of(error)}", id="RUN_INTERNAL_ERROR")
-    wrapped.__cause__ = error
-    return wrapped
-
-
-def _closed(run_id: str) -> RunError:
-    message = f"The event loop of run {run_id!r} ended before the run did."
-    return RunError(message, id="RUN_LOOP_CLOSED")

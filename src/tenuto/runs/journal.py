@@ -16,15 +16,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from tenuto.core import faults
-from tenuto.core.chunks import DELTAS, AnyChunk, Data
+from tenuto.core.chunks import DELTAS, AnyChunk, Data, ToolOutput
 from tenuto.core.events import Event
 from tenuto.core.payloads import ErrorInfo
 from tenuto.machine.decisions import apply
 from tenuto.machine.records import AnyRecord
 from tenuto.machine.state import RunState
+from tenuto.runs.nested import is_nested_delta
 from tenuto.steps.fold import absorb
 from tenuto.steps.run import Run
-from tenuto.store.ports import Committed, EffectRow, Fence, PendingCall, RunStatus, RunStore, Write
+from tenuto.store.ports import Committed, EffectRow, Fence, PendingCall, RunRow, RunStatus, RunStore, Write
 from tenuto.store.settling import Settling
 
 FLUSH_SECONDS = 0.02
@@ -55,6 +56,8 @@ class Journal:
         show: Gets every chunk, in order, once it may be seen.
         position: Where to go on.
         stored: Called after each commit of a kept run with the index of its last event.
+        row: Of a child run that is not in the store: it gets there with the first write.
+        parent: Of a child run: the log of its parent, whose row has to be there before.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class Journal:
         *,
         position: Position | None = None,
         stored: Callable[[int], None] | None = None,
+        row: RunRow | None = None,
+        parent: Journal | None = None,
     ) -> None:
         at = position or Position()
         self.fence: Fence = fence
@@ -74,6 +79,8 @@ class Journal:
         self._clock = run.clock
         self._show = show
         self._stored = stored
+        self._row = row
+        self._parent = parent
         self._lock = asyncio.Lock()
         self._state = at.state
         self._kept = at.kept
@@ -160,6 +167,15 @@ class Journal:
             if interrupted is not None:
                 raise interrupted
 
+    async def exist(self) -> None:
+        """See that the run is in the store; a plain child run may never have to be."""
+        async with self._lock:
+            if self._row is not None:
+                if self._parent is not None:
+                    await self._parent.exist()
+                await self._store.commit(self.fence, Write(run_id=self._run.run_id, run=self._row))
+                self._row = None
+
     async def effect(self, key: str) -> EffectRow | None:
         """See `RunLog.effect`."""
         return await self._store.effect(key)
@@ -187,6 +203,10 @@ class Journal:
             await self._commit(chunks=chunks[leading:])
         if veil is not None:
             veil.raise_interrupted()
+
+    async def relay(self, chunks: Sequence[AnyChunk]) -> None:
+        """Show what a child run has shown, as it comes."""
+        await self.stream(chunks, deltas=sum(map(_is_delta, chunks)))
 
     async def aclose(self) -> None:
         """Stop the flush timer and wait for a flush under way."""
@@ -239,10 +259,12 @@ class Journal:
         keeping = self._kept or bool(pending)
         records = tuple(self._records) if keeping else ()
         events = tuple(self._events)
-        if not (records or events or pending or effects or status):
+        ends = status is not None and (keeping or self._row is None)  # of a run that nobody stored, nothing ends
+        if not (records or events or pending or effects or ends):
             return None
         write = Write(
             run_id=self._run.run_id,
+            run=self._row,
             records=records,
             first_seq=self._stored_records,
             events=events,
@@ -253,9 +275,12 @@ class Journal:
             error=error,
             keep=keeping and not self._kept,
         )
+        if self._row is not None and self._parent is not None:
+            await self._parent.exist()
         faults.hit("journal.commit.before")
         interrupted = await self._store_write(write)
         faults.hit("journal.commit.after")
+        self._row = None
         self._stored_records += len(records)
         del self._records[: len(records)]
         del self._events[: len(events)]
@@ -304,12 +329,14 @@ async def _joined(task: asyncio.Future[Committed]) -> asyncio.CancelledError | N
 
 
 def _is_delta(chunk: AnyChunk) -> bool:
+    if type(chunk) is ToolOutput:
+        return is_nested_delta(chunk)
     return type(chunk) in DELTAS or (isinstance(chunk, Data) and bool(chunk.transient))
 
 
 def _leading_deltas(chunks: Sequence[AnyChunk]) -> int:
     for place, chunk in enumerate(chunks):
-        if type(chunk) not in DELTAS:
+        if not _is_delta(chunk):
             return place
     return len(chunks)
 

@@ -1,6 +1,7 @@
 """Lists an agent's runs from the store: those that wait for a decision, and those that are driven.
 
-Invariant: only runs of the agent asked; the total counts them before they are divided into pages.
+Invariant: only runs of the agent asked, never one that a supervisor's call started; the total counts them before they
+are divided into pages.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ async def list_active(store: RunStore, agent_id: str, *, per_page: int | None, p
 
 
 async def _rows(store: RunStore, agent_id: str, status: RunStatus) -> list[RunRow]:
-    rows = [row for row in await store.runs(resource=None, status=status, limit=SCAN) if row.agent_id == agent_id]
+    found = await store.runs(resource=None, status=status, limit=SCAN)
+    rows = [row for row in found if row.agent_id == agent_id and row.parent_id is None]
     return sorted(rows, key=lambda row: (-(row.updated_at or 0.0), row.run_id))
 
 

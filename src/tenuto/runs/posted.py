@@ -23,7 +23,14 @@ async def take_decisions(run: Run, journal: Journal, store: RunStore) -> bool:
     """Record the decisions posted for pending calls; returns whether there were any."""
     found = await _matching(run, store)
     for posted, row in found:
-        record = Decision(posted.call_id, posted.approved, posted.reason, posted.args, posted.resume_data)
+        record = Decision(
+            posted.call_id,
+            posted.approved,
+            posted.reason,
+            posted.args,
+            posted.resume_data,
+            inner=run.draft is not None and posted.call_id in run.draft.inner,
+        )
         await journal.commit(record, pending=[replace(row, closed=True)])
         del run.pending[posted.call_id]
         faults.hit("run.after_decision")

@@ -20,6 +20,7 @@ from tenuto.machine.records import AnyRecord, RunStarted, decode_record
 from tenuto.machine.state import RunState
 from tenuto.runs import live
 from tenuto.runs.journal import Position
+from tenuto.steps.budget import budget_of
 from tenuto.steps.fold import absorb
 from tenuto.steps.run import Definition, Options, Run, StepInputs
 from tenuto.steps.values import validated_values
@@ -113,6 +114,7 @@ def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
         durable=row.durable,
         steerable=not host.durable,
         inputs=live.inputs_of(first.run_id) or StepInputs(),
+        budget=budget_of(restored.options.cost_limit, restored.options.token_limit),
     )
 
 

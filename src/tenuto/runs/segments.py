@@ -20,7 +20,9 @@ from tenuto.machine.records import LOOP_VERSION, AnyRecord, Decision, RunStarted
 from tenuto.machine.state import PENDING
 from tenuto.runs import live
 from tenuto.runs.driver import Continued, Driver
+from tenuto.runs.inner_calls import asking_run
 from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
+from tenuto.runs.spent import spent_by
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.steps.prepare import bind
 from tenuto.steps.prepare_step import enter_recorded
@@ -87,6 +89,7 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
         RunError: No such run or call, an ambiguous or unfit answer (still suspended), or another one was faster.
     """
     row = await find_run(host, run_id)
+    _check_root(row)
     records = await read_journal(host.store, row)
     run = rebuild(host, row, records)
     if (attached := _attach_decided(row, answer, records)) is not None:
@@ -94,7 +97,7 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
     await bind(run)
     try:
         await enter_recorded(run, records)
-        item = await _decision(host, run, row, answer)
+        item = await _decision(host, run, row, records, answer)
         posted = await host.store.post(item)
         faults.hit("run.after_post")
         if posted.outcome == "conflict":
@@ -104,6 +107,20 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
     except BaseException:
         await run.closing.aclose()
         raise
+
+
+def _check_root(row: RunRow) -> None:
+    """Only its parent's step drives a child run.
+
+    Raises:
+        RunError: `RUN_IS_A_CHILD`.
+    """
+    if row.parent_id is not None:
+        message = (
+            f"Run {row.run_id!r} was started by the call {row.parent_call_id!r} of run {row.parent_id!r}, which alone "
+            f"drives it: decide, recover or abort run {row.root_id!r}."
+        )
+        raise RunError(message, id="RUN_IS_A_CHILD", category="USER", details={"rootId": row.root_id})
 
 
 def _attach_decided(row: RunRow, answer: Answer, records: list[AnyRecord]) -> Started | None:
@@ -145,17 +162,23 @@ def _says(decided: Decision, answer: Answer) -> bool:
     return said == (verdict.approved, verdict.reason, extra, answer.args)
 
 
-async def _decision(host: Host, run: Run, row: RunRow, answer: Answer) -> Decide:
+async def _decision(host: Host, run: Run, row: RunRow, records: list[AnyRecord], answer: Answer) -> Decide:
     pending = await host.store.pending(row.run_id, resource=row.resource_id)
     asked = _target(row, pending, answer.tool_call_id)
+    async with asking_run(host.store, run, records, asked.call_id) as asking:
+        return _checked(asking, asked, answer)
+
+
+def _checked(asking: Run, asked: PendingCall, answer: Answer) -> Decide:
+    """The decision to store; `asking` is the run whose tool gets it."""
     if asked.kind == "suspension" and not answer.declines:
         _check_unedited(asked, answer)
-        _check_data(run, asked, answer.data)
+        _check_data(asking, asked, answer.data)
         return _decide(asked, approved=True, data=answer.data)
     verdict = read_decision(answer.data)
     if isinstance(verdict, Declined):
         return _decide(asked, approved=False, reason=verdict.reason)
-    tool, args = _tool(run, asked), answer.args
+    tool, args = _tool(asking, asked), answer.args
     if args is not None:
         args = validate_edited(tool, args, name=asked.tool_name)
     return _decide(asked, approved=True, reason=verdict.reason, data=verdict.extra, args=args)
@@ -300,6 +323,8 @@ async def _go_on(host: Host, run: Run, row: RunRow, taken: Taken, cause: Literal
     state = take_in(run, records)
     pending = await host.store.pending(row.run_id, resource=row.resource_id)
     run.pending = {each.call_id: each for each in pending}
+    if run.budget is not None:
+        run.budget.before(await spent_by(host.store, row.run_id, records))
     position = await position_of(host.store, row, records, state)
     continued = Continued(taken.fence, position, cause)
     return Supervisor.current().go_on(run, host.store, taken.owner, continued, wake=taken.wake)
@@ -313,6 +338,7 @@ async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
             `DURABLE_AGENT_RECOVER_ALREADY_IN_PROGRESS`.
         StoreError: The journal cannot be read.
     """
+    _check_root(row)
     if live.driver_of(row.run_id) is not None:
         message = f"Run {row.run_id!r} is driven in this process."
         raise RunError(message, id="DURABLE_AGENT_RECOVER_ALREADY_IN_PROGRESS", category="USER")
@@ -370,6 +396,7 @@ async def end_run(host: Host, row: RunRow, reason: str | None, *, wake: Wake = N
     Returns:
         False when it has ended already.
     """
+    _check_root(row)
     posted = await host.store.post(AbortRequest(run_id=row.run_id, reason=reason))
     faults.hit("run.after_abort")
     if posted.outcome == "conflict":

@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from tenuto.runs import live
+from tenuto.runs.children import ChildRuns
 from tenuto.runs.driver import Continued, Driver
 from tenuto.runs.lease import Renewer
 from tenuto.runs.observe import Observer
@@ -101,6 +102,7 @@ class Supervisor:
         return follow
 
     def _drive(self, driver: Driver) -> Started:
+        driver.run.children = ChildRuns(driver)
         task = asyncio.get_running_loop().create_task(driver.drive(), name=f"tenuto run {driver.run.run_id}")
         driver.task = task
         self._tasks[task] = driver

@@ -27,6 +27,7 @@ from tenuto.tools.outcome import Aborted, Failed, Ok, Outcome, Suspended, Unknow
 
 if TYPE_CHECKING:
     from tenuto.messages.turns import CallPart
+    from tenuto.steps.delegation import Delegation
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
 
@@ -47,13 +48,19 @@ async def close(
     *,
     effects: Sequence[EffectRow] = (),
     deduplicated: bool = False,
+    delegation: Delegation | None = None,
 ) -> None:
     """Record the outcome of a call."""
+    if delegation is not None and delegation.asked is not None:
+        await _wait_for_child(run, log, call, attempt, delegation)
+        return
     if isinstance(outcome, Suspended):
         schema = None if outcome.resume_schema is None else codec.encode(outcome.resume_schema).decode()
         await suspend(run, log, call, attempt, outcome.payload, schema, asks="data", effects=effects)
         return
     record = _record(run, call, attempt, outcome, deduplicated=deduplicated)
+    if delegation is not None:
+        record = replace(record, delegated=delegation.record)
     if run.veil is not None:
         record = replace(record, shown=await run.veil.outcome(call, record.result, record.error))
     _tell_developer(call, outcome)
@@ -124,6 +131,29 @@ async def suspend(  # noqa: PLR0917 - the parts of one record
     chunk = c.ToolCallSuspended(run.run_id, "AGENT", shown)
     faults.hit("call.before_pending")
     await log.commit(record, chunks=[chunk], pending=[row], effects=effects)
+
+
+async def _wait_for_child(run: Run, log: RunLog, call: CallPart, attempt: int, delegation: Delegation) -> None:
+    """Record that a call waits for what a call of its child run waits for, and show that one under this one's id."""
+    asked, shown = delegation.asked, delegation.shown
+    assert asked is not None  # noqa: S101 - what waits is there, and so is what may be shown of it
+    assert shown is not None  # noqa: S101
+    call_id = call.tool_call_id
+    row = replace(asked, run_id=run.run_id, call_id=call_id, attempt=attempt)
+    run.pending[call_id] = row
+    if row.kind == "approval":
+        payload = p.ToolCallApprovalPayload(call_id, row.tool_name, shown.args, row.resume_schema or "")
+        chunk: c.AnyChunk = c.ToolCallApproval(run.run_id, "AGENT", payload, shown.metadata)
+    else:
+        suspended = p.ToolCallSuspendedPayload(
+            call_id, row.tool_name, shown.args, shown.suspend_payload, row.resume_schema
+        )
+        chunk = c.ToolCallSuspended(run.run_id, "AGENT", suspended, shown.metadata)
+    record = ToolEnded(
+        call_id, attempt, "suspended", row.resume_schema or "", row.suspend_payload, delegated=delegation.record
+    )
+    faults.hit("call.before_pending")
+    await log.commit(record, chunks=[chunk], pending=[row])
 
 
 async def deny(run: Run, log: RunLog, call: CallPart, reason: str) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from tenuto.steps.candidates import Candidate
     from tenuto.tools.approval import ApprovalPolicy
+    from tenuto.tools.toolbox import Toolbox
 
 
 class _Unset:
@@ -38,9 +39,13 @@ class Definition(Struct, frozen=True):
     max_retries: int | None = None
     hooks: Any = None
     transform: Any = None
+    agents: Any = None
     app: Any = None
     resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, "tuple[Candidate, ...]"])
     """The models, once a run has resolved them; empty for dynamic ones."""
+
+    delegates: dict[str, Toolbox] = field(default_factory=dict[str, "Toolbox"])
+    """The tools with those of the sub-agents, once a run has put them together; empty for dynamic ones."""
 
     def __repr__(self) -> str:
         """The id alone: a model record may hold a key, and dependencies anything."""

@@ -102,7 +102,11 @@ def _prompt(run: Run, record: r.Prepared) -> None:
 
 def _answer(run: Run, record: r.ToolEnded) -> None:
     draft = run.draft
-    if draft is None or record.outcome in {"aborted", "client"}:
+    if draft is None:
+        return
+    if record.delegated is not None:
+        _delegated(draft, record.call_id, record.delegated)
+    if record.outcome in {"aborted", "client"}:
         return
     if record.outcome == "suspended":
         draft.suspended[record.call_id] = record.result
@@ -123,6 +127,14 @@ def _answer(run: Run, record: r.ToolEnded) -> None:
         run.prompt.append(ToolTurn(tuple(_result_part(draft, call) for call in answered)))
 
 
+def _delegated(draft: StepDraft, call_id: str, came: r.Delegated) -> None:
+    """A later word on a call replaces the one before it: its usage is that of the whole child run."""
+    draft.delegated[call_id] = came
+    if came.waits_for is not None:
+        draft.inner[call_id] = came.waits_for
+        draft.answered.pop(call_id, None)
+
+
 def _write(draft: StepDraft, record: r.DataWritten) -> None:
     part = DataPart(record.type.removeprefix("data-"), record.data, record.id)
     if part.id is not None:
@@ -133,6 +145,9 @@ def _write(draft: StepDraft, record: r.DataWritten) -> None:
 def _decide(run: Run, record: r.Decision) -> None:
     draft = run.draft
     if draft is None:
+        return
+    if record.inner:
+        draft.answered[record.call_id] = record
         return
     if not record.approved:
         draft.declined[record.call_id] = record.reason or ""
@@ -184,7 +199,16 @@ def _close(run: Run, reason: p.FinishReason) -> None:
     run.draft = run.sent = None
     run.steps.append(result)
     _forget_bodies(run)
-    run.usage = run.usage + draft.said.usage
+    run.usage = run.usage + usage_of(draft)
+
+
+def usage_of(draft: StepDraft) -> p.Usage:
+    """What the step took: its model call, and the child runs that its calls started, each once."""
+    usage = draft.said.usage
+    for came in draft.delegated.values():
+        if came.usage is not None:
+            usage = replace(usage + came.usage, raw=draft.said.usage.raw)
+    return usage
 
 
 def draft_parts(run: Run, draft: StepDraft) -> list[MessagePart]:
@@ -240,7 +264,7 @@ def step_result(run: Run, draft: StepDraft, reason: p.FinishReason) -> StepResul
         sources=tuple(c.Source(run.run_id, "AGENT", each) for each in said.sources),
         files=tuple(c.File(run.run_id, "AGENT", each) for each in said.files),
         finish_reason=reason,
-        usage=said.usage,
+        usage=usage_of(draft),
         warnings=said.warnings,
         request=RequestInfo(run.sent),
         response=ResponseInfo(meta.id, meta.timestamp, meta.model_id, meta.headers),

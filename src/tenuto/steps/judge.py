@@ -18,7 +18,7 @@ from tenuto.machine.decisions import goes_on
 from tenuto.machine.records import StepJudged
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.failure import error_info
-from tenuto.steps.fold import call_chunks, step_result
+from tenuto.steps.fold import call_chunks, step_result, usage_of
 from tenuto.steps.iteration import complete_iteration
 from tenuto.steps.results import StopContext
 from tenuto.steps.structure import NOTHING, conclude
@@ -40,13 +40,15 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
     open_ones = any(call.status == "client" for call in log.state.calls)
     wanted = not open_ones and goes_on(reason, called=bool(log.state.calls))
     within = command.step < run.options.max_steps
-    go_on = wanted and within and not await _stopped(run, draft)
+    bailed = any(came.bail for came in draft.delegated.values())
+    go_on = wanted and within and not bailed and not await _stopped(run, draft)
     said = await complete_iteration(run, draft, final=not go_on)
     if said.go_on is not None:
-        go_on = said.go_on and within and not open_ones
-    feedback = None
+        go_on = said.go_on and within and not open_ones and not bailed
+    told = [came.feedback for came in draft.delegated.values() if came.feedback]
     if said.feedback is not None and (wanted or go_on):
-        feedback = feedback_message(run.ids.new("msg"), said.feedback, run.clock.now())
+        told.append(said.feedback)
+    feedback = feedback_message(run.ids.new("msg"), "\n\n".join(told), run.clock.now()) if told else None
     try:
         ending = NOTHING if go_on or run.options.structured_output is None else await conclude(run, log, draft)
     except asyncio.CancelledError:
@@ -55,6 +57,8 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
         ending = None
     if ending is None:
         return  # the step is not judged: the abort ends the run
+    if run.budget is not None and ending.answer is not None and ending.answer.usage is not None:
+        run.budget.also(ending.answer.usage)
     if ending.error is not None:
         reason, run.error = "error", ending.error
     chunk = step_finish(run, draft, go_on=go_on, reason=reason)
@@ -89,7 +93,7 @@ def step_finish(run: Run, draft: StepDraft, *, go_on: bool, reason: p.FinishReas
     payload = p.StepFinishPayload(
         run.message_id,
         p.StepOutcome(reason or said.reason, go_on, said.warnings, said.raw_reason),
-        p.StepOutput(said.turn.text, tuple(chunk.payload for chunk in call_chunks(run.run_id, draft)), said.usage),
+        p.StepOutput(said.turn.text, tuple(chunk.payload for chunk in call_chunks(run.run_id, draft)), usage_of(draft)),
         said.metadata,
     )
     return c.StepFinish(run.run_id, "AGENT", payload)

@@ -23,6 +23,7 @@ from tenuto.machine.records import AttemptFailed, DecidedCall, ModelEnded, Model
 from tenuto.models.catalogue import heed, info_of, priced
 from tenuto.models.ports import Finish, ModelRequest, RequestStart
 from tenuto.models.retries import retries_of, seconds_until_retry
+from tenuto.steps.budget import LimitReached, Reserved, reckoned_answer
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.candidates import current, following, name_tried
 from tenuto.steps.deadlines import Deadlines
@@ -72,6 +73,8 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
             raise
     except StoreError:
         raise  # the log's, not the model's: nothing more can be written about this call
+    except LimitReached as error:
+        await call.refused(error)  # another model of the list is no way around it
     except Exception as error:  # noqa: BLE001 - a model is somebody else's code; its failure ends the run, not the loop
         if run.aborted:  # it saw the abort before we did, or failed beside it
             await call.stopped()
@@ -96,6 +99,7 @@ class _Call:
         self._answer: AnswerStream | None = None
         self._started = self._shown = self._answered = False
         self._span: Span = NO_SPAN
+        self._reserved: Reserved | None = None
         run.model = self._candidate.model
 
     async def stream(self) -> None:
@@ -113,6 +117,22 @@ class _Call:
                     return
         finally:
             self._deadlines.close()
+            self._settle(None)
+
+    def _reserve(self, request: ModelRequest) -> None:
+        """Put aside what the request may take; what was put aside for the try before it is free again."""
+        if self._run.budget is not None:
+            self._settle(None)
+            self._reserved = self._run.budget.reserve(request, self._candidate.model, self._info)
+
+    def _settle(self, said: Said | None) -> None:
+        if self._run.budget is None or self._reserved is None:
+            return
+        reserved, self._reserved = self._reserved, None
+        took = None if said is None else said.usage
+        if said is not None and not said.usage.total_tokens:
+            took = priced(reckoned_answer(reserved, said.turn.text), self._info)
+        self._run.budget.settle(reserved, took)
 
     async def _wait(self, seconds: float, error: ModelError, which: str) -> None:
         run = self._run
@@ -131,6 +151,7 @@ class _Call:
         deadlines.check()
         deadlines.asked()
         request = self._asking_for_data(request)
+        self._reserve(request)
         with self._run.trace.model_call(self._run, request) as self._span:
             await self._read(cast("AsyncGenerator[Sequence[Part], None]", model.stream(request)), model)
 
@@ -240,6 +261,7 @@ class _Call:
             if not call.provider_executed
         )
         said = self._said(_reason(finish, called=bool(calls)))
+        self._settle(said)
         self._run.trace.said(self._span, said)
         await self._log.commit(ModelEnded(self._command.step, self._command.attempt, said, calls), chunks=chunks)
         faults.hit("model.after_commit")
@@ -277,6 +299,10 @@ class _Call:
         else:
             self._run.draft = StepDraft(self._said("aborted"))
 
+    async def refused(self, error: LimitReached) -> None:
+        """Log that the step was not made."""
+        await self._fail(error)
+
     async def failed(self, error: ModelError) -> None:
         """Log the failure; another model of the list, if one is left, is asked next."""
         run, log, mine = self._run, self._log, self._candidate
@@ -291,7 +317,7 @@ class _Call:
         log.note(AttemptFailed(self._command.step, self._command.attempt, mine.id, error_info(error)))
         faults.hit("model.before_fallback")
 
-    async def _fail(self, error: ModelError) -> None:
+    async def _fail(self, error: TenutoError) -> None:
         """Log that the step has failed: `error`, then its end."""
         run, command = self._run, self._command
         if not self._started:

@@ -17,6 +17,7 @@ from tenuto.messages.input import MessageReader, system_turns
 from tenuto.models.resolve import resolve_model
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.definitions import candidates_of, instructions_of, toolbox_of
+from tenuto.steps.delegates import with_delegates
 from tenuto.steps.incoming import take_results
 from tenuto.steps.inputs import attentive
 from tenuto.steps.run import UNSET
@@ -71,6 +72,8 @@ async def _whole_toolbox(run: Run) -> Toolbox:
     """The agent's tools, then the call's: of one name, a client tool wins over a toolset's, which wins over ours."""
     options = run.options
     box = await toolbox_of(run.definition, run.request_context)
+    if run.definition.agents is not None:
+        box = await with_delegates(run.definition, run.request_context, box)
     if options.toolsets is not None and (groups := await _dynamic(run, options.toolsets)):
         box = box.with_more(sanitised(_mapping(groups, "toolsets"), "toolsets"))
     if options.client_tools is not None and (clients := await _dynamic(run, options.client_tools)):

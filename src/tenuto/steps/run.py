@@ -21,15 +21,19 @@ from tenuto.core.ids import IdSource
 from tenuto.core.payloads import Json, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.core.spans import SpanLink
-from tenuto.machine.records import Answered, Said, StepPrepared
+from tenuto.machine.records import Answered, Decision, Delegated, Said, StepPrepared, WaitsFor
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.stored import DataPart, Message, MessagePart
 from tenuto.messages.turns import Prompt, ProviderOptions, Turn
 from tenuto.models.downloads import Downloads, RemoteFile
 from tenuto.models.ports import LanguageModel, ProviderTool, ToolChoice, ToolSpec
 from tenuto.models.settings import CallSettings
+from tenuto.steps.budget import Budget
 from tenuto.steps.candidates import Candidate
 from tenuto.steps.definition import UNSET, Definition
+from tenuto.steps.delegation_hooks import NO_HOOKS as NO_DELEGATION_HOOKS
+from tenuto.steps.delegation_hooks import Hooks as DelegationHooks
+from tenuto.steps.ports import Children
 from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.tracing import Trace
 from tenuto.steps.tracing_options import Tracing
@@ -80,6 +84,9 @@ class Options(Struct, frozen=True):
     tracing: Tracing | None = None
     structured_output: StructuredOutput[Any] | None = None
     transform: Any = None
+    delegation: DelegationHooks = NO_DELEGATION_HOOKS
+    cost_limit: float | None = None
+    token_limit: int | None = None
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -126,6 +133,9 @@ class StepDraft(Struct, eq=False):
         titles: Of the tools, for user interfaces.
         shown: By phase, what a transcript shows of a call.
         written: Data that the step's tools wrote for the message.
+        delegated: What delegations brought beside their answers.
+        inner: What suspended delegations wait for.
+        answered: Decisions on that.
     """
 
     said: Said
@@ -142,6 +152,9 @@ class StepDraft(Struct, eq=False):
     titles: Mapping[str, str] = {}
     shown: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     written: list[DataPart] = field(default_factory=list[DataPart])
+    delegated: dict[str, Delegated] = field(default_factory=dict[str, Delegated])
+    inner: dict[str, WaitsFor] = field(default_factory=dict[str, WaitsFor])
+    answered: dict[str, Decision] = field(default_factory=dict[str, Decision])
 
 
 class Run(Struct, eq=False):
@@ -167,6 +180,9 @@ class Run(Struct, eq=False):
         fitting: Makes requests ask for data.
         answer: What became of the structured output.
         given: Its object, in the process that made it.
+        lineage: Ids of the agents above it, the root's first; empty for a run that nobody delegated.
+        children: Drives the runs that its delegations start; set by its driver.
+        budget: What it may still spend, with all runs of its tree; None: there is no limit.
     """
 
     run_id: str
@@ -228,6 +244,9 @@ class Run(Struct, eq=False):
     error: TenutoError | None = None
     timed_out: ModelTimeout | None = None
     ended_at: float | None = None
+    lineage: tuple[str, ...] = ()
+    children: Children | None = None
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         """Keep the first message id: those of later answers are made of it."""

@@ -21,6 +21,8 @@ from tenuto.machine.records import ToolEnded, ToolStarted
 from tenuto.messages.bounded import model_text
 from tenuto.steps import answer, around
 from tenuto.steps.calls import arguments_of, context_of, draft_of, find_call, find_tool, key_of, names_offered
+from tenuto.steps.delegates import DelegationTool
+from tenuto.steps.delegation import Delegation, delegate
 from tenuto.store.ports import EffectRow
 from tenuto.tools.effects import (
     SETTLE_SCHEMA,
@@ -114,7 +116,8 @@ class _Entry:
         self._attempt = attempt
         self._args: Json = arguments_of(run, call)
         self._row: EffectRow | None = None
-        self._key = self._effect_key()
+        self._delegation: Delegation | None = None
+        self._key = None if isinstance(tool, DelegationTool) else self._effect_key()
 
     def alone(self) -> AbstractAsyncContextManager[object]:
         """Keeps this run's other calls of the same `key` waiting: their answer depends on this one's outcome."""
@@ -250,6 +253,10 @@ class _Entry:
         faults.hit("tool.after_result")
 
     async def _outcome(self) -> Outcome:
+        if isinstance(self._tool, DelegationTool):
+            came = await delegate(self._run, self._log, self._tool, self._call, attempt=self._attempt, args=self._args)
+            self._delegation = came
+            return came.outcome
         try:
             return await run_tool(self._tool, self._context(), self._args, late=self._late)
         except asyncio.CancelledError:
@@ -283,7 +290,14 @@ class _Entry:
     async def _close(self, ended: Outcome, of_body: Outcome | None = None, *, deduplicated: bool = False) -> None:
         rows = [] if self._row is None or of_body is None else [_concluded(self._row, of_body)]
         await answer.close(
-            self._run, self._log, self._call, self._attempt, ended, effects=rows, deduplicated=deduplicated
+            self._run,
+            self._log,
+            self._call,
+            self._attempt,
+            ended,
+            effects=rows,
+            deduplicated=deduplicated,
+            delegation=self._delegation,
         )
 
     def _late(self, outcome: Outcome) -> None:
