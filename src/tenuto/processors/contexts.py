@@ -12,12 +12,13 @@ from msgspec import Struct, field
 
 from tenuto.core.abort import AbortSignal
 from tenuto.core.chunks import AnyChunk
+from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.errors import TenutoError
 from tenuto.core.payloads import FinishReason, Json, ToolCallPayload, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.stored import Message
 from tenuto.messages.turns import ProviderOptions, SystemTurn, Turn
-from tenuto.models.ports import LanguageModel, ToolChoice
+from tenuto.models.ports import LanguageModel, ModelRequest, ToolChoice
 from tenuto.processors.ports import MemoryWriter, ModelResponse, ResultSoFar, Step, Writer
 from tenuto.processors.tripwire import Tripwire
 
@@ -31,6 +32,7 @@ class Surroundings(Struct, eq=False, kw_only=True):
         state: The processor's own, by its id. What JSON can hold of it is there again after a suspension or a crash.
         writer: Shows data in the stream.
         app: The agent's, or None.
+        clock: The run's.
     """
 
     processor_id: str = ""
@@ -45,6 +47,7 @@ class Surroundings(Struct, eq=False, kw_only=True):
     abort_signal: AbortSignal = field(default_factory=AbortSignal)
     writer: Writer = field(default_factory=MemoryWriter)
     app: Any = None
+    clock: Clock = field(default_factory=SystemClock)
 
 
 class HookContext(Struct, frozen=True):
@@ -128,6 +131,11 @@ class HookContext(Struct, frozen=True):
         """The agent's app, or None."""
         return self.shared.app
 
+    @property
+    def clock(self) -> Clock:
+        """The run's clock: what waits, waits by it."""
+        return self.shared.clock
+
 
 class InputContext(HookContext, frozen=True):
     """For `process_input`.
@@ -174,6 +182,8 @@ class LLMRequestContext(HookContext, frozen=True, kw_only=True):
     Attributes:
         prompt: What the model is sent: system turns first.
         tools: Names of the tools offered.
+        request: The call as it would be made, before anything is put into it that asks for data.
+        schema: JSON Schema of the data that is asked for, if any.
     """
 
     prompt: tuple[Turn, ...] = ()
@@ -181,6 +191,8 @@ class LLMRequestContext(HookContext, frozen=True, kw_only=True):
     step_number: int = 0
     steps: Sequence[Step] = ()
     tools: tuple[str, ...] = ()
+    request: ModelRequest | None = None
+    schema: Json = None
 
 
 class LLMResponseContext(HookContext, frozen=True, kw_only=True):
