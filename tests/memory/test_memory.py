@@ -168,6 +168,7 @@ OWNED: dict[str, Callable[[Memory], Any]] = {
     "save_messages": lambda m: m.save_messages("x", thread_id="t", resource_id="bob"),
     "delete_messages": lambda m: m.delete_messages("t1", thread_id="t", resource_id="bob"),
     "prune": lambda m: m.prune(thread_id="t", resource_id="bob", keep=0),
+    "index_messages": lambda m: m.index_messages(thread_id="t", resource_id="bob"),
     "get_working_memory": lambda m: m.get_working_memory(thread_id="t", resource_id="bob", options=OF_THREAD),
     "update_working_memory": lambda m: m.update_working_memory(
         "mine", thread_id="t", resource_id="bob", options=OF_THREAD

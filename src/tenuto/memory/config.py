@@ -241,14 +241,18 @@ def _recall(given: object) -> SemanticRecall | None:
         return SemanticRecall() if given else None
     options = mapping(given, "semantic_recall")
     before, after = _range(options.get("message_range"))
-    threshold = options.get("threshold")
+    threshold, only = options.get("threshold"), options.get("filter")
+    if only is not None:
+        from tenuto.memory.filters import check_filter
+
+        check_filter(mapping(only, "filter"))
     return SemanticRecall(
         _count(options.get("top_k", 4), "top_k", 1),
         before,
         after,
         _scope(options),
         None if threshold is None else float(threshold),
-        options.get("filter"),
+        only,
         options.get("index_config"),
     )
 

@@ -19,8 +19,17 @@ from tenuto.core.ids import IdSource, RandomIds
 from tenuto.core.payloads import Json
 from tenuto.core.portal import Portal
 from tenuto.memory import knowledge, threads
-from tenuto.memory.config import MemoryConfig, MemoryOptions, merge_config, normalise_config, read_config
-from tenuto.memory.pages import Page, Wanted, read_page
+from tenuto.memory.config import (
+    MemoryConfig,
+    MemoryOptions,
+    SemanticRecall,
+    merge_config,
+    normalise_config,
+    read_config,
+)
+from tenuto.memory.pages import Page, Wanted, found_page, read_page
+from tenuto.memory.ports import Query
+from tenuto.memory.searchable import check_searchable, make_recaller, missing_embedder
 from tenuto.memory.threads import Thread, shown
 from tenuto.memory.working import TOOL
 from tenuto.messages.input import MessageReader, Messages
@@ -29,7 +38,9 @@ from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import CopyOf, RunStore, ThreadEdit, ThreadRow
 
 if TYPE_CHECKING:
-    from tenuto.memory.ports import Recaller
+    from tenuto.memory.index import Progress
+    from tenuto.memory.semantic import SemanticRecaller
+    from tenuto.store.vectors import VectorStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,6 +66,9 @@ class Memory:
     Args:
         store: Where threads are kept. Only for agents that have no `store=` and no app of their own: a run and its
             thread are written together, so they share one store.
+        vector: Where vectors are kept: an object with `index()`, `unindex()` and `vectors()`. Default: the store, which
+            keeps them with the messages they belong to.
+        embedder: Makes vectors, for `semantic_recall`: `"provider/model"`, a record, or an `Embedder`.
         **options: `last_messages` (10): how many stored messages a run reads; 0 or False: none are read and none are
             saved. `message_history`: a limit in tokens. `semantic_recall`: earlier messages like the new one.
             `working_memory`: what the agent keeps of the user. `generate_title`: a thread gets a title after its first
@@ -65,6 +79,8 @@ class Memory:
     Raises:
         TypeError: An unknown option, or a value of the wrong type.
         ValueError: A number out of range.
+        ConfigurationError: `SEMANTIC_RECALL_MISSING_EMBEDDER`, `SEMANTIC_RECALL_MISSING_VECTOR_ADAPTER`,
+            `SEMANTIC_RECALL_MISSING_STORAGE_ADAPTER`; an embedder that is not known.
     """
 
     __slots__ = ("_bound", "_clock", "_given", "_ids", "config", "options", "own_store", "recaller")
@@ -73,15 +89,25 @@ class Memory:
         self,
         *,
         store: RunStore | None = None,
+        vector: VectorStore | None = None,
+        embedder: object = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
         **options: Unpack[MemoryOptions],
     ) -> None:
-        self._given: dict[str, Any] = {"store": store, "clock": clock, "ids": ids, **options}
+        self._given: dict[str, Any] = {
+            "store": store,
+            "vector": vector,
+            "embedder": embedder,
+            "clock": clock,
+            "ids": ids,
+            **options,
+        }
         self.options: dict[str, Any] = normalise_config(cast("Mapping[str, Any]", options))
         self.config: MemoryConfig = read_config(self.options)
         self.own_store: RunStore | None = store
-        self.recaller: Recaller | None = None
+        self.recaller: SemanticRecaller | None = make_recaller(embedder, vector)
+        check_searchable(self.config, self.recaller, store)
         self._bound: RunStore | None = None
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or RandomIds()
@@ -116,7 +142,11 @@ class Memory:
 
     def merged(self, options: Mapping[str, Any] | None) -> MemoryConfig:
         """The options with those of a call, normalised, over them."""
-        return read_config(merge_config(self.options, options)) if options else self.config
+        if not options:
+            return self.config
+        config = read_config(merge_config(self.options, options))
+        check_searchable(config, self.recaller, self.store)
+        return config
 
     # -- threads -----------------------------------------------------------------------------------------------------
 
@@ -278,6 +308,8 @@ class Memory:
         created_before: Any = None,
         metadata: Mapping[str, Any] | None = None,
         hide_signals: bool = False,
+        vector_search_string: str | None = None,
+        options: MemoryOptions | None = None,
     ) -> Page[Message]:
         """Messages of a thread, always the older one first.
 
@@ -292,18 +324,54 @@ class Memory:
             created_before: A `datetime`: only messages up to then.
             metadata: Only messages whose metadata have each of these values.
             hide_signals: Leave out messages of the role `signal`.
+            vector_search_string: Only messages that are like this text and those around them, on one page, as
+                `semantic_recall` finds them: in all threads of the resource, unless its scope is `thread`.
+            options: Over those of this memory, for this call.
 
         Raises:
+            ConfigurationError: `SEMANTIC_RECALL_MISSING_EMBEDDER`.
+            ModelError: The embedder failed.
             RunError: `AGENT_MEMORY_THREAD_RESOURCE_MISMATCH`, `MEMORY_THREAD_NOT_FOUND`.
         """
         row = await threads.found(self.store, thread_id, resource_id)
+        config = self._config(options)
         size = last if last is not None else per_page
         if size is None:
-            size = self.config.last_messages if self.config.last_messages is not None else False
+            size = config.last_messages if config.last_messages is not None else False
         if size is not False:
             _check_page(page, size)
         wanted = Wanted(page, size, direction, created_after, created_before, metadata, hide_signals)
-        return await read_page(self.store, row, wanted)
+        if vector_search_string is None:
+            return await read_page(self.store, row, wanted)
+        recaller = self._searching()
+        search = config.semantic_recall or SemanticRecall()
+        ids = await recaller.search(self.store, Query(vector_search_string, thread_id, resource_id, search))
+        return await found_page(self.store, resource_id, ids, wanted)
+
+    async def index_messages(
+        self, *, resource_id: str, thread_id: str | None = None, on_progress: Progress | None = None
+    ) -> int:
+        """Make everything searchable that is not yet, in one thread or in all of a resource.
+
+        Nothing needs this: what is new is indexed when it is stored, and what was there before, or before the embedder
+        was changed, after the first search. It is for those who want to wait for that.
+
+        Args:
+            resource_id: Whose.
+            thread_id: Only this thread.
+            on_progress: Called with the messages of a thread that are done, and how many it has.
+
+        Returns:
+            How many messages were indexed.
+
+        Raises:
+            ConfigurationError: `SEMANTIC_RECALL_MISSING_EMBEDDER`.
+            ModelError: The embedder failed; what was indexed stays so.
+            RunError: `AGENT_MEMORY_THREAD_RESOURCE_MISMATCH`.
+        """
+        if thread_id is not None:
+            await threads.find(self.store, thread_id, resource_id)
+        return await self._searching().index(self.store, resource=resource_id, thread=thread_id, progress=on_progress)
 
     async def save_messages(self, messages: Messages, *, thread_id: str, resource_id: str) -> tuple[Message, ...]:
         """Add messages to the end of a thread, which is made if it is not there; one of a known id replaces that one.
@@ -406,12 +474,18 @@ class Memory:
     list_threads_sync = _twin(list_threads)
     clone_thread_sync = _twin(clone_thread)
     recall_sync = _twin(recall)
+    index_messages_sync = _twin(index_messages)
     save_messages_sync = _twin(save_messages)
     delete_messages_sync = _twin(delete_messages)
     prune_sync = _twin(prune)
     get_working_memory_sync = _twin(get_working_memory)
     update_working_memory_sync = _twin(update_working_memory)
     settled_sync = _twin(settled)
+
+    def _searching(self) -> SemanticRecaller:
+        if self.recaller is None:
+            raise missing_embedder()
+        return self.recaller
 
     def _config(self, options: MemoryOptions | None) -> MemoryConfig:
         return self.merged(None if options is None else normalise_config(cast("Mapping[str, Any]", options)))

@@ -5,7 +5,7 @@ Invariant: a page of messages is in the order of its thread, whichever end it wa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, Literal
 
@@ -89,6 +89,12 @@ async def read_page(store: RunStore, row: ThreadRow, wanted: Wanted) -> Page[Mes
     first, last = (None, end) if newest else (end, None)
     seen = await store.messages(row.id, resource=row.resource, first=first, last=last)
     return _cut([each.message for each in seen], size, page, newest=newest, counted=len(seen) < end)
+
+
+async def found_page(store: RunStore, resource: str, ids: Sequence[str], wanted: Wanted) -> Page[Message]:
+    """The messages of these ids that are wanted, on one page."""
+    found = [each.message for each in await store.find_messages(ids, resource=resource)]
+    return _cut([message for message in found if wanted.takes(message)], False, 0, newest=False)
 
 
 def _cut(

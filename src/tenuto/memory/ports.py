@@ -6,7 +6,7 @@ on. Neither method ever fails or delays a run: a search that cannot be made find
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ class Query(Struct, frozen=True):
     Attributes:
         text: What the user says now.
         known: Ids of messages that the run reads anyway.
+        warn: Told why nothing could be looked for.
     """
 
     text: str
@@ -29,6 +30,7 @@ class Query(Struct, frozen=True):
     resource: str
     config: SemanticRecall
     known: frozenset[str] = frozenset()
+    warn: Callable[[str], object] | None = None
 
 
 class Recaller(Protocol):
