@@ -95,14 +95,8 @@ class Memory:
         ids: IdSource | None = None,
         **options: Unpack[MemoryOptions],
     ) -> None:
-        self._given: dict[str, Any] = {
-            "store": store,
-            "vector": vector,
-            "embedder": embedder,
-            "clock": clock,
-            "ids": ids,
-            **options,
-        }
+        given = {"store": store, "vector": vector, "embedder": embedder, "clock": clock, "ids": ids}
+        self._given: dict[str, Any] = {**given, **options}
         self.options: dict[str, Any] = normalise_config(cast("Mapping[str, Any]", options))
         self.config: MemoryConfig = read_config(self.options)
         self.own_store: RunStore | None = store
