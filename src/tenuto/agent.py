@@ -89,6 +89,11 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
             `tenuto.tools.ToolHooks`.
         transform: *Dynamic.* What displays and transcripts show of tools' payloads; see
             `tenuto.tools.TransformPolicy`.
+        input_processors: *Dynamic.* Processors of what a model is sent, in order; see `docs/processors.md`.
+        output_processors: *Dynamic.* Processors of what models and tools answer, in order.
+        error_processors: *Dynamic.* Processors that may have a failed model asked again.
+        max_processor_retries: *Dynamic.* How often processors may have an answer made again (default: not at all; a
+            failed model is asked 3 times more).
         durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
         abort_grace: Seconds that tools and callbacks that are still going on get after an abort.

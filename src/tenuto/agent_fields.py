@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 from typing_extensions import TypeVar
 
 from tenuto.messages.input import SystemInput
-from tenuto.options import DefaultOptions, ModelConfig
+from tenuto.options import DefaultOptions, ModelConfig, Processors
 from tenuto.store.ports import RunStore
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import ToolHooks
@@ -45,6 +45,10 @@ class AgentFields(TypedDict, total=False):
     require_tool_approval: ApprovalPolicy
     hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None] | None
     transform: TransformPolicy | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None] | None
+    input_processors: Processors
+    output_processors: Processors
+    error_processors: Processors
+    max_processor_retries: int | Callable[..., int | Awaitable[int]] | None
     durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float

@@ -22,7 +22,7 @@ from tenuto.core.payloads import Json
 from tenuto.core.request_context import RequestContext, as_request_context
 from tenuto.machine.records import RunStarted
 from tenuto.messages.input import Messages
-from tenuto.persisted import persist, restore, retyped, with_own_hooks
+from tenuto.persisted import persist, refuse_processors, restore, retyped, with_own_hooks
 from tenuto.read_options import build_options, merge, normalise
 from tenuto.runs import live
 from tenuto.runs.observe import topic_of
@@ -294,7 +294,9 @@ async def cancelled(started: Started) -> None:
 
 def options_kept(merged: Mapping[str, Any], *, refuse: bool) -> tuple[Json, tuple[str, ...]]:
     """The persisted form; of a plain run, which may never need it, a credential is left out instead of refused."""
-    if refuse:  # of a durable run it only looks on, like any other callback
+    if refuse:
+        refuse_processors(merged)
+        # of a durable run it only looks on, like any other callback
         merged = {name: value for name, value in merged.items() if name != "on_iteration_complete"}
     given = merged.get("model")
     if refuse or given is None or isinstance(given, str):

@@ -63,6 +63,9 @@ class ModelSettingsDict(TypedDict, total=False):
     timeout: TimeoutDict
 
 
+Processors = Sequence[Any] | Callable[..., Sequence[Any] | Awaitable[Sequence[Any] | None] | None] | None
+"""Processors in their order, or a function of the request context that gives them; see `docs/processors.md`."""
+
 Toolsets = Mapping[str, Tools[Any]]
 """Groups of tools by name."""
 
@@ -110,6 +113,10 @@ class SegmentOptions(TypedDict, total=False):
         client_tools: Tools that the caller carries out, by name: a call of one ends the run, unanswered. *Dynamic.*
         transform: What displays and transcripts show of tools' payloads; takes the place of the agent's. *Dynamic.*
         hooks: Functions around every tool call; each takes the place of the agent's of its name. *Dynamic.*
+        input_processors: In place of the agent's; not on a durable run. *Dynamic.*
+        output_processors: In place of the agent's; not on a durable run. *Dynamic.*
+        error_processors: In place of the agent's; not on a durable run. *Dynamic.*
+        max_processor_retries: How often processors may have an answer made again, in place of the agent's.
         model: Instead of the agent's; a list of fallbacks too.
         model_settings: See `ModelSettingsDict`.
         provider_options: By provider name; the provider's own and the AI SDK's names both work.
@@ -152,6 +159,10 @@ class SegmentOptions(TypedDict, total=False):
     client_tools: ClientTools | Callable[..., ClientTools | Awaitable[ClientTools]]
     transform: TransformPolicy | Callable[..., TransformPolicy | Awaitable[TransformPolicy | None] | None]
     hooks: ToolHooks | Callable[..., ToolHooks | Awaitable[ToolHooks | None] | None]
+    input_processors: Processors
+    output_processors: Processors
+    error_processors: Processors
+    max_processor_retries: int
     model: ModelConfig
     model_settings: ModelSettingsDict
     provider_options: ProviderOptions

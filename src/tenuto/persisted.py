@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
+from tenuto.core.errors import ConfigurationError
 from tenuto.core.payloads import Json
 from tenuto.steps.delegation_hooks import FUNCTIONS as DELEGATION_HOOKS
 from tenuto.steps.delegation_hooks import lost_filter
@@ -20,6 +21,7 @@ from tenuto.tools.transform import Policy, read_policy
 
 PLAIN = (
     "max_steps",
+    "max_processor_retries",
     "active_tools",
     "tool_call_concurrency",
     "provider_options",
@@ -49,6 +51,9 @@ LOCAL = (
 )
 """Belong to the caller's process; another one gives its own."""
 
+PROCESSORS = ("input_processors", "output_processors", "error_processors")
+"""A durable run refuses them: what guards a run must be there wherever it goes on. See `refuse_processors`."""
+
 NAMED = ("on_iteration_complete", "prepare_step")
 """Functions that are kept by the name they are registered under."""
 
@@ -65,6 +70,7 @@ SPECIAL = (
     "structured_output",
     "transform",
     "delegation",
+    *PROCESSORS,
 )
 """Have a persisted form of their own, below."""
 
@@ -234,6 +240,21 @@ def with_own_hooks(
     return {**options, "delegation": {**options["delegation"], **found}}, frozenset(f"delegation.{n}" for n in found)
 
 
+def refuse_processors(options: Mapping[str, Any]) -> None:
+    """Refuse a call's own processors for a durable run.
+
+    Raises:
+        ConfigurationError: `DURABLE_OPTION_REFUSED`.
+    """
+    given = next((name for name in PROCESSORS if options.get(name) is not None), None)
+    if given is not None:
+        message = (
+            f"{given}= of this call cannot be stored with a durable run, and it must not go on without them; give "
+            f"them to the agent: Agent({given}=[...])."
+        )
+        raise ConfigurationError(message, id="DURABLE_OPTION_REFUSED")
+
+
 def _lose(name: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
     """Functions of the caller's: another process has the agent's own, if it has any."""
     return lambda _given, _kept, degraded: degraded.append(name)
@@ -253,4 +274,5 @@ _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     "structured_output": _keep_output,
     "transform": _keep_transform,
     "delegation": _keep_delegation,
+    **{name: _lose(name) for name in PROCESSORS},
 }

@@ -34,6 +34,10 @@ DEFAULTS: Mapping[str, Any] = {
     "require_tool_approval": False,
     "hooks": None,
     "transform": None,
+    "input_processors": None,
+    "output_processors": None,
+    "error_processors": None,
+    "max_processor_retries": None,
     "durable": False,
     "store": None,
     "abort_grace": 5.0,
@@ -115,6 +119,21 @@ def _check_transform(given: Any) -> None:
     read_policy(given)
 
 
+def _check_list(name: str) -> Callable[[Any], None]:
+    def check(given: Any) -> None:
+        from tenuto.processors.chain import read_processors
+
+        read_processors(given, name)
+
+    return check
+
+
+def _check_limit(given: Any) -> None:
+    from tenuto.read_options import not_negative
+
+    not_negative(given, "max_processor_retries")
+
+
 def _check_model(given: Any, agent_id: str) -> None:
     """The shape of `model=`; nothing is resolved.
 
@@ -137,6 +156,8 @@ def _check_model(given: Any, agent_id: str) -> None:
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "hooks": _check_hooks,
     "transform": _check_transform,
+    **{name: _check_list(name) for name in ("input_processors", "output_processors", "error_processors")},
+    "max_processor_retries": _check_limit,
     "default_generate_options_legacy": read_defaults,
     "default_stream_options_legacy": read_defaults,
 }

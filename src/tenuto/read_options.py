@@ -20,7 +20,7 @@ from tenuto.messages.input import system_turns
 from tenuto.misplaced import meant
 from tenuto.models.downloads import Downloads, read_downloads
 from tenuto.models.settings import read_settings, read_tool_choice, renamed_settings
-from tenuto.persisted import LOCAL, PLAIN, RESOLVED, SPECIAL
+from tenuto.persisted import LOCAL, PLAIN, PROCESSORS, RESOLVED, SPECIAL
 from tenuto.steps.candidates import check_models
 from tenuto.steps.delegation_hooks import read_delegation, rename_delegation
 from tenuto.steps.run import Options
@@ -48,7 +48,7 @@ _STRUCTURED = spellings(KEYS)
 _CHOICE = spellings(("type", "tool_name"))
 _DOWNLOADS = spellings(Downloads.__struct_fields__)
 _HOOKS = spellings(HOOK_KEYS)
-_WHOLE = ("model", "tool_choice", "instructions", "system", "context", "transform")
+_WHOLE = (*PROCESSORS, "model", "tool_choice", "instructions", "system", "context", "transform")
 _BY_NAME = ("toolsets", "client_tools", "structured_output")
 
 
@@ -246,6 +246,39 @@ def _tools(*kinds: type) -> Callable[[object, str], Any]:
     return read
 
 
+def check_processors(given: object, name: str) -> None:
+    """See that `given` is a list of processors, or a function that will give one; None is none.
+
+    Raises:
+        ConfigurationError: `AGENT_PROCESSOR_INVALID`.
+    """
+    if given is not None and not callable(given):
+        from tenuto.processors.chain import read_processors
+
+        read_processors(given, name)
+
+
+def _processors(given: object, name: str) -> Any:
+    check_processors(given, name)
+    return given
+
+
+def not_negative(given: object, name: str) -> int:
+    """A count that may be 0.
+
+    Raises:
+        TypeError: It is no whole number.
+        ValueError: It is below 0.
+    """
+    if not isinstance(given, int) or isinstance(given, bool):
+        message = f"{name}= takes a whole number, not {given!r}."
+        raise TypeError(message)
+    if given < 0:
+        message = f"{name}= must be at least 0, not {given}."
+        raise ValueError(message)
+    return given
+
+
 def _checked(check: Callable[[Any], object]) -> Callable[[object, str], Any]:
     """The value itself, if `check` takes it."""
 
@@ -285,6 +318,8 @@ _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "client_tools": _tools(Mapping, list, tuple),
     "transform": _unless_dynamic(read_policy),
     "hooks": _unless_dynamic(read_hooks),
+    **dict.fromkeys(PROCESSORS, _processors),
+    "max_processor_retries": not_negative,
     "model": _model,
     "model_settings": _made(read_settings),
     "provider_options": _by_provider,

@@ -329,12 +329,13 @@ class ToolOutputDeniedPayload(Payload, frozen=True):
 
 
 class StepOutcome(Payload, frozen=True):
-    """How a step (or, in `finish`, the run) ended."""
+    """How a step (or, in `finish`, the run) ended; with `retry`, the answer was not accepted for `retry_reason`."""
 
     reason: FinishReason
     is_continued: bool
     warnings: tuple[Json, ...]
     raw_reason: str | None = None
+    retry_reason: str | None = None
 
 
 class StepOutput(Payload, frozen=True):

@@ -28,10 +28,13 @@ _OPEN: frozenset[Phase] = frozenset(PHASES) - {"new", "done"}
 ACCEPTED: Mapping[type[r.Record], frozenset[Phase]] = {
     r.RunStarted: frozenset({"new"}),
     r.Prepared: frozenset({"starting"}),
-    r.StepPrepared: frozenset({"ready"}),
+    r.StepPrepared: frozenset({"ready", "modelling", "retrying"}),
     r.ModelStarted: frozenset({"ready", "modelling", "retrying"}),
     r.ModelEnded: frozenset({"modelling"}),
     r.AttemptFailed: frozenset({"modelling"}),
+    r.StepRejected: frozenset({"modelling"}),
+    r.Blocked: _OPEN - {"closing"},
+    r.ProcessorState: _OPEN,
     r.ModelFailed: frozenset({"modelling"}),
     r.Assessed: frozenset({"calling"}),
     r.ToolStarted: frozenset({"calling"}),
@@ -87,6 +90,8 @@ def next_commands(state: RunState) -> tuple[c.Command, ...]:
             return ()
         case _ if state.aborted:
             return (c.Finalise("aborted"),)
+        case _ if state.blocked is not None:
+            return (c.Finalise(state.blocked),)
         case "parked":
             return ()
         case "starting":
@@ -145,7 +150,8 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
         case r.Prepared():
             return _to(state, "ready")
         case r.StepPrepared():
-            _check(state, record, record.step == state.step + 1, f"where step {state.step + 1} is due")
+            due = state.step + (state.phase == "ready")
+            _check(state, record, record.step == due, f"where step {due} is due")
             return state
         case r.ModelStarted():
             return _model_started(state, record)
@@ -153,15 +159,23 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             return _model_ended(state, record)
         case r.AttemptFailed():
             _check_current(state, record)
+            if record.again:
+                return replace(_to(state, "retrying"), repeats=state.repeats + 1)
             failed = state.failed if record.model in state.failed else (*state.failed, record.model)
             return replace(_to(state, "retrying"), failed=failed)
+        case r.StepRejected():
+            return _step_rejected(state, record)
+        case r.Blocked():
+            return replace(state, blocked="other" if record.error is None else "error")
+        case r.ProcessorState():
+            return state
         case r.ModelFailed():
             _check_current(state, record)
             return replace(_to(state, "judged"), reason="error")
         case r.Assessed():
             return _assessed(state, record)
         case r.ToolStarted():
-            _check(state, record, not state.aborted, "after an abort")
+            _check(state, record, not state.aborted and not state.blocked, "after an abort or a block")
             call = _call(state, record, record.call_id)
             _check(state, record, record.attempt == call.attempt + 1, f"after attempt {call.attempt}")
             return _move(state, call, "intended", attempt=record.attempt)
@@ -169,7 +183,8 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             call = _call(state, record, record.call_id)
             current = call.status != "intended" or record.attempt == call.attempt
             _check(state, record, current, f"in attempt {call.attempt}")
-            return _move(state, call, record.outcome)
+            moved = _move(state, call, record.outcome)
+            return _with_refused(moved, call.id) if record.refused else moved
         case r.DataWritten():
             call = _call(state, record, record.call_id)
             _check(state, record, call.status == "intended", f"of a call that is {call.status!r}")
@@ -194,7 +209,8 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             calls = tuple(call if call.status in CLOSED else replace(call, status="aborted") for call in state.calls)
             return replace(_to(state, "closing"), calls=calls, reason=record.reason)
         case r.Finished():
-            return _to(state, "done")
+            done = _to(state, "done")
+            return done if record.tripwire is None else replace(done, reason="other")
         case _:
             assert_never(record)
 
@@ -202,7 +218,7 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
 def _model_started(state: RunState, record: r.ModelStarted) -> RunState:
     again = state.phase in {"modelling", "retrying"}
     due = (state.step, state.attempt + 1) if again else (state.step + 1, 1)
-    _check(state, record, not state.aborted, "after an abort")
+    _check(state, record, not state.aborted and not state.blocked, "after an abort or a block")
     _check(state, record, (record.step, record.attempt) == due, f"where step {due[0]}, attempt {due[1]} is due")
     _check(state, record, record.step <= state.max_steps, f"beyond the budget of {state.max_steps}")
     started = replace(_to(state, "modelling"), step=record.step, attempt=record.attempt, calls=())
@@ -213,7 +229,16 @@ def _model_ended(state: RunState, record: r.ModelEnded) -> RunState:
     _check_current(state, record)
     _check(state, record, len({call.id for call in record.calls}) == len(record.calls), "with one call id twice")
     calls = tuple(Call(call.id, call.name) for call in record.calls)
-    return replace(_to(state, "calling"), calls=calls, reason=record.said.reason, recoveries=0)
+    return replace(_to(state, "calling"), calls=calls, reason=record.said.reason, recoveries=0, repeats=0)
+
+
+def _step_rejected(state: RunState, record: r.StepRejected) -> RunState:
+    _check_current(state, record)
+    rejected = replace(state, recoveries=0, repeats=0)
+    if not record.again:
+        return replace(_to(rejected, "judged"), reason="tripwire")
+    _check(state, record, state.step < state.max_steps, f"to go on beyond the budget of {state.max_steps}")
+    return replace(_to(rejected, "ready"), reason="retry", rejections=state.rejections + 1)
 
 
 def _assessed(state: RunState, record: r.Assessed) -> RunState:
@@ -229,7 +254,8 @@ def _assessed(state: RunState, record: r.Assessed) -> RunState:
 def _step_judged(state: RunState, record: r.StepJudged) -> RunState:
     _check(state, record, record.step == state.step, f"in step {state.step}")
     _check(state, record, not state.open_calls, "while calls are open")
-    judged = replace(_to(state, "judged"), reason=record.reason)
+    accepted = not any(call.refused for call in state.calls)
+    judged = replace(_to(state, "judged"), reason=record.reason, rejections=0 if accepted else state.rejections)
     if not record.go_on:
         return judged
     _check(state, record, state.step < state.max_steps, f"to go on beyond the budget of {state.max_steps}")
@@ -253,7 +279,7 @@ def _call(state: RunState, record: r.AnyRecord, call_id: str) -> Call:
         raise _illegal(state, record, f"for {call_id!r}, which is no call of step {state.step}") from None
 
 
-def _check_current(state: RunState, record: r.ModelEnded | r.AttemptFailed | r.ModelFailed) -> None:
+def _check_current(state: RunState, record: r.ModelEnded | r.AttemptFailed | r.StepRejected | r.ModelFailed) -> None:
     current = (record.step, record.attempt) == (state.step, state.attempt)
     _check(state, record, current, f"in step {state.step}, attempt {state.attempt}")
 
@@ -273,6 +299,11 @@ def _to(state: RunState, phase: Phase) -> RunState:
         message = f"Run {state.run_id!r} cannot go from {state.phase!r} to {phase!r}."
         raise IllegalTransition(message)
     return replace(state, phase=phase)
+
+
+def _with_refused(state: RunState, call_id: str) -> RunState:
+    calls = tuple(replace(each, refused=True) if each.id == call_id else each for each in state.calls)
+    return replace(state, calls=calls, rejections=state.rejections + 1)
 
 
 def _move(state: RunState, call: Call, status: CallStatus, *, attempt: int | None = None) -> RunState:

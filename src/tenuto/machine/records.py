@@ -20,6 +20,7 @@ from tenuto.core.payloads import (
     Json,
     SourcePayload,
     StepMetadata,
+    TripwirePayload,
     Usage,
     wire_name,
 )
@@ -77,7 +78,7 @@ class Prepared(Record, frozen=True, tag="prepared"):
 
 
 class StepPrepared(Record, frozen=True, tag="step-prepared"):
-    """`prepare_step` was asked about a step that begins next.
+    """`prepare_step`, or processors, were asked about a model call that begins next.
 
     Attributes:
         changes: What it replaces, in its stored form.
@@ -85,6 +86,7 @@ class StepPrepared(Record, frozen=True, tag="step-prepared"):
         messages: Instead of the history; None = no change.
         degraded: What of it another process does not have.
         veiled: Tools of the step whose payloads a transcript must not show as they are.
+        processed: What processors replaced, below what `changes` says; of their messages nothing is kept.
     """
 
     step: int
@@ -93,6 +95,7 @@ class StepPrepared(Record, frozen=True, tag="step-prepared"):
     messages: tuple[Message, ...] | None = None
     degraded: tuple[str, ...] = ()
     veiled: tuple[str, ...] = ()
+    processed: Json = None
 
 
 class ModelStarted(Record, frozen=True, tag="model-started"):
@@ -142,16 +145,53 @@ class ModelEnded(Record, frozen=True, tag="model-ended"):
 
 
 class AttemptFailed(Record, frozen=True, tag="attempt-failed"):
-    """An attempt failed, and another model of the run's list is asked next; of what it said nothing is kept.
+    """An attempt failed, and a model is asked again or the next one is; of what it said nothing is kept.
 
     Attributes:
         model: The candidate's id; it is not asked again in this run while another one is left.
+        again: A processor wants the same model asked once more.
     """
 
     step: int
     attempt: int
     model: str
     error: ErrorInfo
+    again: bool = False
+
+
+class StepRejected(Record, frozen=True, tag="step-rejected"):
+    """A processor did not accept what a model said: its parts are gone, and none of its calls is begun.
+
+    Attributes:
+        said: What the call took and when; its turn is empty.
+        again: The model is told why, and asked for another answer in the next step; else the run ends.
+    """
+
+    step: int
+    attempt: int
+    said: Said
+    tripwire: TripwirePayload
+    again: bool
+
+
+class Blocked(Record, frozen=True, tag="blocked"):
+    """A processor ended the run: it blocked it, or it failed.
+
+    Attributes:
+        tripwire: Why it was blocked.
+        error: How it failed.
+        said: What had passed of what a model was saying.
+    """
+
+    tripwire: TripwirePayload | None = None
+    error: ErrorInfo | None = None
+    said: Said | None = None
+
+
+class ProcessorState(Record, frozen=True, tag="processor-state"):
+    """What processors remember, by id: those whose state is not as the last such record has it."""
+
+    states: Json
 
 
 class ModelFailed(Record, frozen=True, tag="model-failed"):
@@ -225,6 +265,7 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
         told: What the model is told, when that is not the result itself: a tool's `to_model_output`.
         shown: By phase, what a transcript shows of the outcome.
         delegated: Of a call that is a delegation.
+        refused: A processor did not accept the result, and the model is told so.
     """
 
     call_id: str
@@ -238,6 +279,7 @@ class ToolEnded(Record, frozen=True, tag="tool-ended"):
     told: Json = None
     shown: Json = None
     delegated: Delegated | None = None
+    refused: bool = False
 
 
 class DataWritten(Record, frozen=True, tag="data-written"):
@@ -327,15 +369,24 @@ class Parked(Record, frozen=True, tag="parked"):
 
 
 class Finalised(Record, frozen=True, tag="finalised"):
-    """The result is fixed and saved; only the terminal chunk is missing. `at` is in seconds since the epoch."""
+    """The result is fixed and saved; only the terminal chunk is missing. `at` is in seconds since the epoch.
+
+    Attributes:
+        messages: In place of those the run added, if processors changed them.
+        tripwire: A processor blocked the result.
+    """
 
     reason: FinishReason
     error: ErrorInfo | None = None
     at: float | None = None
+    messages: tuple[Message, ...] | None = None
+    tripwire: TripwirePayload | None = None
 
 
 class Finished(Record, frozen=True, tag="finished"):
-    """The terminal chunk is in the log; nothing follows."""
+    """The terminal chunk is in the log; nothing follows. `tripwire`: a processor blocked that chunk."""
+
+    tripwire: TripwirePayload | None = None
 
 
 AnyRecord = (
@@ -345,6 +396,9 @@ AnyRecord = (
     | ModelStarted
     | ModelEnded
     | AttemptFailed
+    | StepRejected
+    | Blocked
+    | ProcessorState
     | ModelFailed
     | Assessed
     | ToolStarted

@@ -46,7 +46,7 @@ PHASES: Mapping[Phase, frozenset[Phase]] = {
     "new": frozenset({"starting"}),
     "starting": frozenset({"ready", "closing"}),
     "ready": frozenset({"modelling", "closing"}),
-    "modelling": frozenset({"modelling", "retrying", "calling", "judged", "closing"}),
+    "modelling": frozenset({"modelling", "retrying", "ready", "calling", "judged", "closing"}),
     "retrying": frozenset({"modelling", "closing"}),
     "calling": frozenset({"calling", "judged", "parked", "closing"}),
     "parked": frozenset({"calling", "closing"}),
@@ -57,12 +57,16 @@ PHASES: Mapping[Phase, frozenset[Phase]] = {
 
 
 class Call(Struct, frozen=True):
-    """A call of the current step; `attempt` counts entries of its body, from 0 (never entered)."""
+    """A call of the current step; `attempt` counts entries of its body, from 0 (never entered).
+
+    A `refused` one ran, and a processor did not accept its result.
+    """
 
     id: str
     name: str
     status: CallStatus = "decided"
     attempt: int = 0
+    refused: bool = False
 
 
 class RunState(Struct, frozen=True):
@@ -79,6 +83,9 @@ class RunState(Struct, frozen=True):
         failed: Ids of the models that failed in this run while another one was left.
         first_event: Index of the first event of the current attempt of the model call.
         recoveries: Recoveries since a model call last completed.
+        rejections: How often processors had an answer made again, since a step was accepted.
+        repeats: How often a processor had a failed model asked again, in this step.
+        blocked: A processor ended the run, which has this reason then; no further command starts work.
         seq: How many records made this state.
     """
 
@@ -93,6 +100,9 @@ class RunState(Struct, frozen=True):
     failed: tuple[str, ...] = ()
     first_event: int = 0
     recoveries: int = 0
+    rejections: int = 0
+    repeats: int = 0
+    blocked: FinishReason | None = None
     seq: int = 0
 
     @property

@@ -170,6 +170,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
         response_format: None = free text.
         include_raw: Yield each event also as a `RawEvent`, before the parts made of it.
         abort: The model stops reading when it fires; the loop also cancels the task.
+        answer: Tells this answer from the run's others, where the length of the prompt does not.
     """
 
     prompt: Prompt
@@ -181,6 +182,12 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     response_format: ResponseFormat | None = None
     include_raw: bool = False
     abort: AbortSignal | None = None
+    answer: str | None = None
+
+    @property
+    def scope(self) -> str:
+        """What the ids of an answer's parts begin with, so that no other answer of the run has the same."""
+        return str(len(self.prompt.turns)) if self.answer is None else self.answer
 
 
 @runtime_checkable

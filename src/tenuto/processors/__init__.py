@@ -6,30 +6,66 @@ under these names when somebody asks for them.
 
 from typing import TYPE_CHECKING, Any
 
-from tenuto.processors.contexts import (
-    APIErrorContext,
-    HookContext,
-    InputContext,
-    InputStepContext,
-    LLMRequestContext,
-    LLMResponseContext,
-    OutputResultContext,
-    OutputStepContext,
-    OutputStreamContext,
-    Surroundings,
-    ToolResultContext,
-)
-from tenuto.processors.hooks import ProcessorError
-from tenuto.processors.ports import MemoryWriter, ModelResponse, ResultSoFar, Step, Writer
-from tenuto.processors.processor import (
-    APIErrorChange,
-    MessageChange,
-    Processor,
-    RequestChange,
-    StepChange,
-    ToolResultChange,
-)
-from tenuto.processors.tripwire import Tripwire, Violation
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tenuto.processors.contexts import (
+        APIErrorContext,
+        HookContext,
+        InputContext,
+        InputStepContext,
+        LLMRequestContext,
+        LLMResponseContext,
+        OutputResultContext,
+        OutputStepContext,
+        OutputStreamContext,
+        Surroundings,
+        ToolResultContext,
+    )
+    from tenuto.processors.hooks import ProcessorError
+    from tenuto.processors.ports import MemoryWriter, ModelResponse, ResultSoFar, Step, Writer
+    from tenuto.processors.processor import (
+        APIErrorChange,
+        MessageChange,
+        Processor,
+        RequestChange,
+        StepChange,
+        ToolResultChange,
+    )
+    from tenuto.processors.tripwire import Tripwire, Violation
+else:
+    from tenuto.core.later import later
+
+    __getattr__ = later(
+        globals(),
+        {
+            "APIErrorChange": "tenuto.processors.processor",
+            "APIErrorContext": "tenuto.processors.contexts",
+            "HookContext": "tenuto.processors.contexts",
+            "InputContext": "tenuto.processors.contexts",
+            "InputStepContext": "tenuto.processors.contexts",
+            "LLMRequestContext": "tenuto.processors.contexts",
+            "LLMResponseContext": "tenuto.processors.contexts",
+            "MemoryWriter": "tenuto.processors.ports",
+            "MessageChange": "tenuto.processors.processor",
+            "ModelResponse": "tenuto.processors.ports",
+            "OutputResultContext": "tenuto.processors.contexts",
+            "OutputStepContext": "tenuto.processors.contexts",
+            "OutputStreamContext": "tenuto.processors.contexts",
+            "Processor": "tenuto.processors.processor",
+            "ProcessorError": "tenuto.processors.hooks",
+            "RequestChange": "tenuto.processors.processor",
+            "ResultSoFar": "tenuto.processors.ports",
+            "Step": "tenuto.processors.ports",
+            "StepChange": "tenuto.processors.processor",
+            "Surroundings": "tenuto.processors.contexts",
+            "ToolResultChange": "tenuto.processors.processor",
+            "ToolResultContext": "tenuto.processors.contexts",
+            "Tripwire": "tenuto.processors.tripwire",
+            "Violation": "tenuto.processors.tripwire",
+            "Writer": "tenuto.processors.ports",
+        },
+    )
 
 if TYPE_CHECKING:
     from tenuto.builtin_processors import (

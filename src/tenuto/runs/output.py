@@ -28,7 +28,7 @@ from tenuto.core.chunks import (
 )
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.foreign import contained
-from tenuto.core.payloads import FinishReason, Json, Usage
+from tenuto.core.payloads import FinishReason, Json, TripwirePayload, Usage
 from tenuto.messages.stored import Message
 from tenuto.runs.result import Response, Result, failure_of, stream_text
 from tenuto.runs.waiting import Waiters
@@ -229,6 +229,11 @@ class RunOutput(Generic[OutputT]):
     def finish_reason(self) -> Later[FinishReason]:
         """Why the run ended."""
         return self._later(lambda result: result.finish_reason)
+
+    @property
+    def tripwire(self) -> Later[TripwirePayload | None]:
+        """Why a processor blocked the run, else None."""
+        return self._later(lambda result: result.tripwire)
 
     @property
     def usage(self) -> Later[Usage]:

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 
 from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResult
 from tenuto.core.errors import OutputInvalid, TenutoError
-from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
+from tenuto.core.payloads import FinishReason, Json, TripwirePayload, Usage, wire_name
 from tenuto.messages.convert import to_turns
 from tenuto.messages.stored import Message
 from tenuto.messages.turns import Turn
@@ -57,12 +57,13 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
         tool_results: Chunks, in call order; a failed call has `payload.is_error` and the text the model was given.
         usage: Sum over the steps; `total_usage` is the same.
         finish_reason: `stop`, `length`, `content-filter`, `tool-calls` (the step limit ended it), `error`, `aborted`
-            or `other`.
+            `tripwire` (a processor did not accept the answer) or `other`.
         messages: Every message of the run that is not a system message, oldest first; give them back, with a new one,
             to go on with the conversation.
         pending: Calls that wait for a decision, when the reason is `suspended`.
         degraded: Options of the call that the process which ended the run did not have; see `docs/durability.md`.
         error: Why the run failed, else None.
+        tripwire: Why a processor blocked the run, else None; look at it before you use `text`.
         trace_id: Of the run's trace, 32 hex digits; None without a tracer.
         span_id: Of the span around the run's last segment, 16 hex digits; None without a tracer.
         object_or_none: The structured output; None when there is none.
@@ -88,6 +89,7 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
     pending: tuple[PendingCall, ...] = ()
     degraded: tuple[str, ...] = ()
     error: TenutoError | None = None
+    tripwire: TripwirePayload | None = None
     trace_id: str | None = None
     span_id: str | None = None
     object_or_none: OutputT | None = None
@@ -160,6 +162,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         degraded=(*run.degraded, *degraded),
         messages=all_messages(run, own),
         error=run.error,
+        tripwire=run.tripwire,
         trace_id=None if link is None else link.trace_id,
         span_id=None if link is None else link.span_id,
         object_or_none=structured,

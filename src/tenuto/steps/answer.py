@@ -16,17 +16,19 @@ from tenuto.core import chunks as c
 from tenuto.core import codec, faults
 from tenuto.core import payloads as p
 from tenuto.core.errors import ToolError
-from tenuto.machine.records import ToolEnded
-from tenuto.messages.bounded import bounded
+from tenuto.machine.records import Blocked, ToolEnded
+from tenuto.messages.bounded import MODEL_TEXT_LIMIT, bounded
 from tenuto.steps.calls import arguments_of, draft_of
 from tenuto.steps.failure import error_info
 from tenuto.steps.fold import result_payload
+from tenuto.steps.processing import note_state, strained
 from tenuto.store.ports import EffectRow, PendingCall
 from tenuto.tools.effects import args_hash
 from tenuto.tools.outcome import Aborted, Failed, Ok, Outcome, Suspended, UnknownOutcome
 
 if TYPE_CHECKING:
     from tenuto.messages.turns import CallPart
+    from tenuto.steps.checked import Checked
     from tenuto.steps.delegation import Delegation
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
@@ -49,8 +51,9 @@ async def close(
     effects: Sequence[EffectRow] = (),
     deduplicated: bool = False,
     delegation: Delegation | None = None,
+    checked: Checked | None = None,
 ) -> None:
-    """Record the outcome of a call."""
+    """Record the outcome of a call; `checked` is what processors of its result said."""
     if delegation is not None and delegation.asked is not None:
         await _wait_for_child(run, log, call, attempt, delegation)
         return
@@ -61,15 +64,44 @@ async def close(
     record = _record(run, call, attempt, outcome, deduplicated=deduplicated)
     if delegation is not None:
         record = replace(record, delegated=delegation.record)
+    if run.chain is not None:
+        await _close_processed(run, log, call, record, effects, checked)
+        return
     if run.veil is not None:
         record = replace(record, shown=await run.veil.outcome(call, record.result, record.error))
     _tell_developer(call, outcome)
+    await log.commit(record, chunks=[_chunk(run, call, record)], effects=effects)
+
+
+async def _close_processed(  # noqa: PLR0917 - the parts of one record
+    run: Run,
+    log: RunLog,
+    call: CallPart,
+    record: ToolEnded,
+    effects: Sequence[EffectRow],
+    checked: Checked | None,
+) -> None:
+    """Record an outcome as the processors of the stream leave it; after a block the run ends."""
+    from tenuto.steps.process_outcome import end_blocked, shown_outcome
+
+    if checked is not None and checked.refused:
+        record = replace(record, refused=True)
+    tool = run.toolbox.get(call.tool_name)
+    limit = MODEL_TEXT_LIMIT if tool is None else tool.max_result_chars
+    shown = await shown_outcome(run, log, record, _chunk(run, call, record), effects, limit=limit)
+    record, blocked = shown.record, (None if checked is None else checked.blocked) or shown.blocked
+    if run.veil is not None:
+        record = replace(record, shown=await run.veil.outcome(call, record.result, record.error))
+    ending = end_blocked(run, log, blocked)
+    await log.commit(record, *ending, chunks=shown.chunks, effects=shown.effects)
+
+
+def _chunk(run: Run, call: CallPart, record: ToolEnded) -> c.ToolResult | c.ToolError:
     if record.error is None:
-        chunk: c.AnyChunk = c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
-    else:
-        failure = p.ToolErrorPayload(call.tool_call_id, call.tool_name, record.error, call.args)
-        chunk = c.ToolError(run.run_id, "AGENT", failure)
-    await log.commit(record, chunks=[chunk], effects=effects)
+        return c.ToolResult(run.run_id, "AGENT", result_payload(call, record))
+    return c.ToolError(
+        run.run_id, "AGENT", p.ToolErrorPayload(call.tool_call_id, call.tool_name, record.error, call.args)
+    )
 
 
 def _tell_developer(call: CallPart, outcome: Outcome) -> None:
@@ -130,7 +162,16 @@ async def suspend(  # noqa: PLR0917 - the parts of one record
     record = ToolEnded(call.tool_call_id, attempt, "suspended", schema or "", payload, asks=asks)
     chunk = c.ToolCallSuspended(run.run_id, "AGENT", shown)
     faults.hit("call.before_pending")
-    await log.commit(record, chunks=[chunk], pending=[row], effects=effects)
+    if run.chain is None:
+        await log.commit(record, chunks=[chunk], pending=[row], effects=effects)
+        return
+    chunks, tripwire = await strained(run, log, [chunk])
+    note_state(run, log)
+    if tripwire is None:
+        await log.commit(record, chunks=chunks, pending=[row], effects=effects)
+    else:
+        run.pending.pop(row.call_id)
+        await log.commit(Blocked(tripwire.payload), chunks=chunks, effects=effects)
 
 
 async def _wait_for_child(run: Run, log: RunLog, call: CallPart, attempt: int, delegation: Delegation) -> None:
@@ -161,7 +202,8 @@ async def deny(run: Run, log: RunLog, call: CallPart, reason: str) -> None:
     approval = p.ApprovalInfo(call.tool_call_id, approved=False, reason=reason)
     payload = p.ToolOutputDeniedPayload(call.tool_call_id, call.tool_name, approval, call.args)
     record = ToolEnded(call.tool_call_id, 0, "denied", reason)
-    await log.commit(record, chunks=[c.ToolOutputDenied(run.run_id, "AGENT", payload)])
+    chunks, tripwire = await strained(run, log, [c.ToolOutputDenied(run.run_id, "AGENT", payload)])
+    await log.commit(record, *(() if tripwire is None else (Blocked(tripwire.payload),)), chunks=chunks)
 
 
 def aborted_error() -> p.ErrorInfo:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from tenuto.core import chunks as c
 from tenuto.core import codec, faults
 from tenuto.core import payloads as p
-from tenuto.machine.records import Assessed, Verdict
+from tenuto.machine.records import Assessed, Blocked, Verdict
 from tenuto.steps.calls import arguments_of, find_call, find_tool
 from tenuto.steps.inputs import available
+from tenuto.steps.processing import note_state, strained
 from tenuto.store.ports import PendingCall
 from tenuto.tools.approval import needs_approval
 from tenuto.tools.effects import args_hash
@@ -45,7 +46,13 @@ async def assess_calls(run: Run, log: RunLog, command: AssessCalls) -> None:
     rows = [_pending(run, call) for call in asked]
     run.pending.update({row.call_id: row for row in rows})
     faults.hit("call.before_pending")
-    await log.commit(record, chunks=[_approval(run, row) for row in rows], pending=rows)
+    chunks, tripwire = await strained(run, log, [_approval(run, row) for row in rows])
+    note_state(run, log)
+    if tripwire is None:
+        await log.commit(record, chunks=chunks, pending=rows)
+    else:
+        run.pending.clear()
+        await log.commit(Blocked(tripwire.payload), chunks=chunks)
 
 
 async def _verdict(run: Run, call: CallPart) -> Verdict:

@@ -89,7 +89,7 @@ def context_of(
         idempotency_key=effect or key,
         resume_data=resumed,
         suspend_payload=draft.suspended.get(call_id),
-        writer=ToolWriter(CallScreen(run.run_id, call_id, call.tool_name, log)),
+        writer=ToolWriter(CallScreen(run, call_id, call.tool_name, log)),
         ledger=CallLedger(run.run_id, call_id, call.tool_name, key, log),
     )
 

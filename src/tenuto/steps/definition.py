@@ -40,6 +40,10 @@ class Definition(Struct, frozen=True):
     hooks: Any = None
     transform: Any = None
     agents: Any = None
+    input_processors: Any = None
+    output_processors: Any = None
+    error_processors: Any = None
+    max_processor_retries: Any = None
     app: Any = None
     resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, "tuple[Candidate, ...]"])
     """The models, once a run has resolved them; empty for dynamic ones."""

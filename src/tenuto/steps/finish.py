@@ -39,6 +39,13 @@ async def finalise(run: Run, log: RunLog, command: Finalise) -> None:
     completed = tuple(run.steps)
     text = "" if run.draft is None else run.draft.said.turn.text
     record = Finalised(command.reason, None if run.error is None else error_info(run.error), run.clock.now())
+    if run.chain is not None:
+        from tenuto.steps.process_result import process_result
+
+        record = await process_result(run, log, record)
+    if command.reason != "aborted" and (log.state.blocked is not None or record.reason != command.reason):
+        await _end_blocked(run, log, record)
+        return
     if command.reason != "aborted":
         log.note(record)
         faults.hit("run.after_finalise")
@@ -46,6 +53,16 @@ async def finalise(run: Run, log: RunLog, command: Finalise) -> None:
     await log.commit(record, chunks=[*open_calls(run, log), c.Abort(run.run_id, "AGENT", p.AbortPayload())])
     faults.hit("run.after_finalise")
     await call_back(run.options.on_abort, AbortEvent(completed, text), "on_abort")
+
+
+async def _end_blocked(run: Run, log: RunLog, record: Finalised) -> None:
+    """Close what a processor's block or failure left open; a failure is shown here, behind the outcomes beside it."""
+    error = run.error if record.error is not None else None
+    shown = [] if record.error is None else [c.Error(run.run_id, "AGENT", p.ErrorPayload(record.error))]
+    await log.commit(record, chunks=[*open_calls(run, log), *shown])
+    faults.hit("run.after_finalise")
+    if error is not None:
+        await call_back(run.options.on_error, error, "on_error")
 
 
 def open_calls(run: Run, log: RunLog) -> list[c.AnyChunk]:
@@ -74,10 +91,25 @@ async def finish(run: Run, log: RunLog) -> None:
         p.StepMetadata() if last is None else _metadata(last),
     )
     chunk = c.Finish(run.run_id, "AGENT", payload)
+    chunks: list[c.AnyChunk] = [chunk]
+    record = Finished()
+    if run.tripwire is not None and reason == "other":
+        chunks = [c.Tripwire(run.run_id, "AGENT", run.tripwire)]
+    elif run.chain is not None:
+        chunks, record = await _processed(run, log, chunk)
     error = None if run.error is None else error_info(run.error)
     faults.hit("run.before_terminal")
-    await log.commit(Finished(), chunks=[chunk], status=STATUS.get(reason, "success"), error=error)
+    await log.commit(record, chunks=chunks, status=STATUS.get(reason, "success"), error=error)
     faults.hit("run.after_terminal")
+
+
+async def _processed(run: Run, log: RunLog, chunk: c.Finish) -> tuple[list[c.AnyChunk], Finished]:
+    from tenuto.steps.process_result import last_chunks
+
+    chunks, tripwire = await last_chunks(run, log, chunk)
+    if tripwire is None or log.state.reason in STATUS:
+        return [*(each for each in chunks if each is not chunk), chunk] if tripwire else chunks, Finished()
+    return [*chunks, c.Tripwire(run.run_id, "AGENT", tripwire)], Finished(tripwire)
 
 
 def _metadata(step: StepResult) -> p.StepMetadata:

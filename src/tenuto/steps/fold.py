@@ -38,6 +38,7 @@ from tenuto.messages.turns import (
 )
 from tenuto.steps.failure import error_of
 from tenuto.steps.results import RequestInfo, ResponseInfo, StepResult
+from tenuto.steps.rewrite import rewrite
 from tenuto.steps.run import StepDraft
 from tenuto.steps.transcript import take_feedback
 from tenuto.steps.veil import ALL
@@ -50,7 +51,7 @@ BODIES_KEPT = 1 << 20
 """Bytes of request bodies that a run's steps keep for `step.request.body`; the last step's is always there."""
 
 
-def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per record
+def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912 - one row per record
     """Take `record` into the run's data."""
     match record:
         case r.RunStarted() | r.SegmentStarted():
@@ -60,7 +61,16 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per r
         case r.StepPrepared():
             run.changes = record
             run.veiled = tuple(dict.fromkeys((*run.veiled, *record.veiled)))
+        case r.ProcessorState():
+            _remember(run, record)
+        case r.StepRejected():
+            _reject(run, record)
+        case r.Blocked():
+            run.draft = run.draft or (None if record.said is None else StepDraft(record.said))
+            run.tripwire = record.tripwire
+            run.error = run.error or (None if record.error is None else error_of(record.error))
         case r.ModelEnded():
+            run.corrections, run.repaired = (), None
             titles = {call.id: call.title for call in record.calls if call.title is not None}
             run.draft = StepDraft(record.said, titles=titles)
             run.prompt.append(record.said.turn)
@@ -87,6 +97,8 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901 - one row per r
             run.draft = run.draft or (StepDraft(record.said) if record.said is not None else None)
         case r.Finalised():
             _end(run, record)
+        case r.Finished():
+            run.tripwire = record.tripwire or run.tripwire
         case _:
             pass
 
@@ -98,6 +110,26 @@ def _prompt(run: Run, record: r.Prepared) -> None:
     turns = [*to_turns(record.context), *run.input_turns]
     said = [turn for turn in turns if isinstance(turn, SystemTurn)]
     run.prompt = Prompt((*record.system, *said), [turn for turn in turns if not isinstance(turn, SystemTurn)])
+
+
+def _remember(run: Run, record: r.ProcessorState) -> None:
+    from tenuto.processors.state import States
+
+    run.states = run.states or States()
+    run.states.restore(record.states)
+
+
+def _reject(run: Run, record: r.StepRejected) -> None:
+    """The step stays, empty; only what it took and why it was not accepted is known of it."""
+    step = step_result(run, StepDraft(record.said), "retry" if record.again else "tripwire")
+    run.steps.append(replace(step, tripwire=record.tripwire))
+    run.usage = run.usage + record.said.usage
+    run.draft = run.sent = run.repaired = None
+    _forget_bodies(run)
+    if record.again:
+        run.corrections = (*run.corrections, record.tripwire.reason)
+    else:
+        run.tripwire = record.tripwire
 
 
 def _answer(run: Run, record: r.ToolEnded) -> None:
@@ -175,9 +207,12 @@ def _result_part(draft: StepDraft, call: CallPart) -> ResultPart:
 def _end(run: Run, record: r.Finalised) -> None:
     _close(run, record.reason)
     run.ended_at = record.at
+    run.tripwire = record.tripwire or run.tripwire
     if record.error is not None:
         run.error = run.error or error_of(record.error)
         run.parts.append(ErrorPart(ErrorText(record.error.name, record.error.message)))
+    if record.messages is not None:
+        rewrite(run, record.messages)
 
 
 def _conclude(run: Run, record: r.StepJudged) -> None:

@@ -15,11 +15,12 @@ from tenuto.core import chunks as c
 from tenuto.core import payloads as p
 from tenuto.core.foreign import contained
 from tenuto.machine.decisions import goes_on
-from tenuto.machine.records import StepJudged
+from tenuto.machine.records import Blocked, StepJudged
 from tenuto.steps.callbacks import call_back
 from tenuto.steps.failure import error_info
 from tenuto.steps.fold import call_chunks, step_result, usage_of
 from tenuto.steps.iteration import complete_iteration
+from tenuto.steps.processing import note_state, strained
 from tenuto.steps.results import StopContext
 from tenuto.steps.structure import NOTHING, conclude
 from tenuto.steps.transcript import feedback_message
@@ -64,7 +65,12 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
     chunk = step_finish(run, draft, go_on=go_on, reason=reason)
     error = None if ending.error is None else error_info(ending.error)
     record = StepJudged(command.step, go_on, reason, feedback, ending.answer, error)
-    await log.commit(record, chunks=[*ending.chunks, chunk])
+    chunks, tripwire = await strained(run, log, [*ending.chunks, chunk])
+    note_state(run, log)
+    if tripwire is not None:
+        await log.commit(Blocked(tripwire.payload), chunks=chunks)
+        return
+    await log.commit(record, chunks=chunks)
     if run.options.on_step_finish is not None:
         await call_back(run.options.on_step_finish, run.steps[-1], "on_step_finish")
     if ending.error is not None:

@@ -13,6 +13,8 @@ from contextlib import aclosing
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import replace
+
 from tenuto.core import chunks as c
 from tenuto.core import faults
 from tenuto.core import payloads as p
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from tenuto.machine.commands import CallModel
+    from tenuto.messages.turns import AssistantTurn, Prompt
     from tenuto.models.ports import LanguageModel, Part
     from tenuto.steps.ports import RunLog
     from tenuto.structured.stream import AnswerStream
@@ -61,9 +64,18 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
 
     Cancelled, it keeps the partial turn as the run's draft; because the run was aborted, it then returns.
     """
+    if run.chain is not None:
+        from tenuto.steps.processed_call import call_processed
+
+        await call_processed(run, log, command)
+        return
     if (run.options.prepare_step or run.changes) and not await prepare_step(run, log, command.step):
         return
-    call = _Call(run, log, command)
+    await make(run, ModelCall(run, log, command))
+
+
+async def make(run: Run, call: ModelCall) -> None:
+    """Make `call` and log its outcome; see `call_model`."""
     try:
         with contained():
             await call.stream()
@@ -79,10 +91,10 @@ async def call_model(run: Run, log: RunLog, command: CallModel) -> None:
         if run.aborted:  # it saw the abort before we did, or failed beside it
             await call.stopped()
         else:
-            await call.failed(error if isinstance(error, ModelError) else _wrapped(error))
+            await call.raised(error)
 
 
-class _Call:
+class ModelCall:
     """One attempt: one model asked, again as long as nothing of an answer was shown and its retries last."""
 
     def __init__(self, run: Run, log: RunLog, command: CallModel) -> None:
@@ -103,6 +115,11 @@ class _Call:
         run.model = self._candidate.model
 
     async def stream(self) -> None:
+        """Ask the model, and log its answer.
+
+        Raises:
+            ModelError: It failed.
+        """
         retries = retries_of(self._candidate.max_retries, self._run.definition.max_retries, self._given.max_retries)
         try:
             for tries in count(1):
@@ -184,8 +201,9 @@ class _Call:
 
     def _request(self) -> ModelRequest:
         run, inputs = self._run, self._run.inputs
+        prompt = self._prompt
         return ModelRequest(
-            prompt=inputs.prompt or run.prompt,
+            prompt=prompt,
             tools=run.specs,
             provider_tools=run.provider_tools,
             tool_choice=inputs.tool_choice or run.options.tool_choice,
@@ -193,7 +211,12 @@ class _Call:
             provider_options=options_of(run, self._candidate),
             include_raw=run.options.include_raw_chunks,
             abort=run.abort.signal,
+            answer=None if prompt is run.prompt else f"s{self._command.step}",
         )
+
+    @property
+    def _prompt(self) -> Prompt:
+        return self._run.inputs.prompt or self._run.prompt
 
     async def _take(self, batch: Sequence[Part]) -> None:
         builder = self._builder
@@ -208,12 +231,16 @@ class _Call:
             self._look_at(chunks)
         if self._run.attentive:
             chunks = await heard(self._run, chunks)
+        await self._show(chunks, deltas)
+
+    async def _show(self, chunks: Sequence[c.AnyChunk], deltas: int) -> None:
+        finish = self._builder.finish
         if not self._started:
-            await self._begin(chunks if builder.finish is None else [])
-            if builder.finish is None:
+            await self._begin(chunks if finish is None else [])
+            if finish is None:
                 return
-        if builder.finish is not None:
-            await self._end(builder.finish, chunks)
+        if finish is not None:
+            await self._end(finish, chunks)
         elif chunks:
             self._run.announced = None
             await self._log.stream(chunks, deltas=deltas)
@@ -235,13 +262,13 @@ class _Call:
         run.sent = start.body
         first, frame = self._log.state.first_event, []
         if command.attempt == 1 or run.announced != self._warnings:
-            frame = self._frame()
-            first = self._log.next_event + len(frame) - 1
+            frame = await self._frame()
+            first = self._log.next_event + next(at for at, each in enumerate(frame) if isinstance(each, c.StepStart))
         run.announced = None if chunks else self._warnings
         faults.hit("model.before_call")
         await self._log.commit(ModelStarted(command.step, command.attempt, first), chunks=[*frame, *chunks])
 
-    def _frame(self) -> list[c.AnyChunk]:
+    async def _frame(self) -> list[c.AnyChunk]:
         """What opens the attempt for viewers. Where the one before it showed the same and no more, that still holds."""
         run, command = self._run, self._command
         payload = p.StepStartPayload(run.message_id, {}, self._warnings, started_at=int(run.clock.now() * 1000))
@@ -252,19 +279,30 @@ class _Call:
         return [c.AttemptRestarted(run.run_id, "AGENT", forget), step_start]
 
     async def _end(self, finish: Finish, chunks: Sequence[c.AnyChunk]) -> None:
-        builder = self._builder
-        if finish.reason == "error" or (builder.empty and finish.reason in {"other", "tool-calls"}):
-            raise _nothing_said(finish, self._run)
+        await self._commit(self._whole(finish), chunks)
+
+    async def _commit(self, said: Said, chunks: Sequence[c.AnyChunk]) -> None:
         calls = tuple(
             DecidedCall(call.tool_call_id, call.tool_name, title_of(self._run, call))
-            for call in builder.turn.calls
+            for call in said.turn.calls
             if not call.provider_executed
         )
-        said = self._said(_reason(finish, called=bool(calls)))
         self._settle(said)
         self._run.trace.said(self._span, said)
         await self._log.commit(ModelEnded(self._command.step, self._command.attempt, said, calls), chunks=chunks)
         faults.hit("model.after_commit")
+
+    def _whole(self, finish: Finish) -> Said:
+        """What the model said, now that it has ended.
+
+        Raises:
+            ModelError: It ended with an error, or said nothing.
+        """
+        if finish.reason == "error" or (self._builder.empty and finish.reason in {"other", "tool-calls"}):
+            raise _nothing_said(finish, self._run)
+        said = self._said(finish.reason)
+        called = any(not call.provider_executed for call in said.turn.calls)
+        return replace(said, reason=_reason(finish, called=called))
 
     @property
     def _warnings(self) -> tuple[p.Json, ...]:
@@ -275,7 +313,7 @@ class _Call:
         builder, finish = self._builder, self._builder.finish
         response = builder.metadata
         return Said(
-            builder.turn,
+            self._turn(),
             reason,
             p.Usage() if finish is None else priced(finish.usage, self._info),
             self._run.model_name,
@@ -292,6 +330,10 @@ class _Call:
             tuple(builder.files),
         )
 
+    def _turn(self) -> AssistantTurn:
+        """What is kept of the answer so far."""
+        return self._builder.turn
+
     async def stopped(self) -> None:
         """Keep what was said before the run was stopped; if its time was over, that is the call's failure."""
         if self._run.timed_out is not None:
@@ -302,6 +344,10 @@ class _Call:
     async def refused(self, error: LimitReached) -> None:
         """Log that the step was not made."""
         await self._fail(error)
+
+    async def raised(self, error: Exception) -> None:
+        """Take what the call raised for a failure of the model."""
+        await self.failed(error if isinstance(error, ModelError) else _wrapped(error))
 
     async def failed(self, error: ModelError) -> None:
         """Log the failure; another model of the list, if one is left, is asked next."""

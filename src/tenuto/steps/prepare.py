@@ -15,11 +15,13 @@ from tenuto.core.foreign import contained
 from tenuto.machine.records import Prepared
 from tenuto.messages.input import MessageReader, system_turns
 from tenuto.models.resolve import resolve_model
+from tenuto.processors.tripwire import Tripwire
 from tenuto.steps.callbacks import resolve
 from tenuto.steps.definitions import candidates_of, instructions_of, toolbox_of
 from tenuto.steps.delegates import with_delegates
 from tenuto.steps.incoming import take_results
 from tenuto.steps.inputs import attentive
+from tenuto.steps.processing import bind_processors, block
 from tenuto.steps.run import UNSET
 from tenuto.steps.veil import Veil
 from tenuto.structured.modes import Fitting
@@ -41,7 +43,12 @@ async def prepare(run: Run, log: RunLog) -> None:
         TenutoError: Something in the definition, the options or the messages cannot work; no model was called.
     """
     await bind(run)
-    log.note(await _prepared(run))
+    try:
+        record = await _prepared(run, log)
+    except Tripwire as tripwire:
+        await block(run, log, tripwire)
+        return
+    log.note(record)
     if not run.prompt.turns:
         message = "There is no message to answer; pass a string or a list with at least one user message."
         raise ConfigurationError(message, id="AGENT_NO_MESSAGES", domain="AGENT")
@@ -56,6 +63,7 @@ async def bind(run: Run) -> None:
     offer_tools(run, run.own_tools, run.options.active_tools)
     run.hooks = await _hooks(run)
     run.veil = await _veil(run)
+    await bind_processors(run)
     await _bind_deps(run)
 
 
@@ -145,7 +153,7 @@ async def _bind_deps(run: Run) -> None:
     run.deps = built
 
 
-async def _prepared(run: Run) -> Prepared:
+async def _prepared(run: Run, log: RunLog) -> Prepared:
     options = run.options
     reader = MessageReader(run.ids, run.clock, lambda name: _is_clients(run, name))
     context = reader.read(options.context) if options.context else []
@@ -153,8 +161,13 @@ async def _prepared(run: Run) -> Prepared:
     instructions = options.instructions
     if instructions is None:
         instructions = await instructions_of(run.definition, run.request_context)
+    system = (*system_turns(instructions), *system_turns(options.system))
+    if run.chain is not None and run.chain["process_input"]:
+        from tenuto.steps.process_input import process_input
+
+        system, given = await process_input(run, log, system, given)
     return Prepared(
-        (*system_turns(instructions), *system_turns(options.system)),
+        system,
         tuple(context),
         tuple(given),
         () if run.veil is None else run.veil.veiled(),

@@ -31,8 +31,10 @@ from tenuto.models.settings import (
     renamed_settings,
     with_headers,
 )
+from tenuto.processors.tripwire import Tripwire
 from tenuto.steps.candidates import current, find_candidates
 from tenuto.steps.prepare import offer_tools
+from tenuto.steps.processing import base_prompt
 from tenuto.steps.results import StepContext
 from tenuto.steps.run import StepInputs
 from tenuto.steps.storable import keep_choice, keep_model, keep_settings
@@ -64,14 +66,16 @@ async def prepare_step(run: Run, log: RunLog, step: int) -> bool:
         ConfigurationError: `AGENT_PREPARE_STEP_FAILED`: the function raised, or returned what it may not.
     """
     try:
-        if run.options.prepare_step is not None and log.state.phase == "ready":
+        if run.chain is not None and run.chain["process_input_step"]:
+            await _ask_all(run, log, step)
+        elif run.options.prepare_step is not None and log.state.phase == "ready":
             await _ask(run, log, step)
         await enter_step(run, step)
     except asyncio.CancelledError:
         if not run.aborted:
             raise
         return False
-    except TenutoError:
+    except (TenutoError, Tripwire):
         raise
     except Exception as error:
         message = f"prepare_step of step {step}: {type(error).__name__}: {message_of(error)}"
@@ -87,8 +91,8 @@ async def enter_step(run: Run, step: int) -> None:
     changed = run.inputs.step != 0
     run.inputs = StepInputs()
     if run.changes is not None and run.changes.step == step:
-        run.inputs = await _inputs(run, step, run.changes.changes or {})
-        run.inputs = replace(run.inputs, prompt=_prompt(run, run.changes), restored=True)
+        run.inputs = await _recorded(run, run.changes)
+        run.inputs = replace(run.inputs, restored=True)
         changed = True
     if changed:
         _offer(run, run.inputs)
@@ -130,7 +134,51 @@ def options_of(run: Run, candidate: Candidate) -> ProviderOptions | None:
     return candidate.options_of(run.options.provider_options) if own is None else own
 
 
-async def _ask(run: Run, log: RunLog, step: int) -> None:
+async def _recorded(run: Run, record: StepPrepared) -> StepInputs:
+    """What the journal has of a step's inputs."""
+    own = replace(await _inputs(run, record.step, record.changes or {}), prompt=_prompt(run, record))
+    if record.processed is None:
+        return own
+    return over(await _inputs(run, record.step, record.processed), own)
+
+
+def over(below: StepInputs, above: StepInputs) -> StepInputs:
+    """`above` over `below`, name by name."""
+    names = ("candidates", "prompt", "toolbox", "active_tools", "tool_choice", "settings", "provider_options")
+    given = {name: value for name in names if (value := getattr(above, name)) is not None}
+    return replace(below, step=above.step, **given)
+
+
+async def _ask_all(run: Run, log: RunLog, step: int) -> None:
+    """Ask the processors, on every attempt; then `prepare_step`, or what it said on the first one."""
+    from tenuto.steps.process_step import Asked, ask_processors
+
+    offer_tools(run, run.own_tools, run.options.active_tools)
+    recorded = run.changes if run.changes is not None and run.changes.step == step else None
+    run.inputs = StepInputs()
+    run.listening = True
+    try:
+        asked: Asked = await ask_processors(run, log, step_context(run, log, step))
+    finally:
+        run.listening = False
+    below = replace(await _inputs(run, step, asked.changes), prompt=asked.prompt)
+    if recorded is not None:
+        own = replace(await _inputs(run, step, recorded.changes or {}), prompt=_prompt(run, recorded))
+    elif run.options.prepare_step is None:
+        recorded, own = StepPrepared(step), StepInputs(step=step)
+    else:
+        await _ask(run, log, step, asked.context)
+        recorded, own = run.changes or StepPrepared(step), run.inputs
+    kept = _record(run, step, asked.changes)
+    degraded = tuple(name.replace("prepare_step", "process_input_step") for name in kept.degraded)
+    veiled = (*recorded.veiled, *_veiled(below))
+    record = replace(recorded, processed=kept.changes, veiled=veiled, degraded=(*recorded.degraded, *degraded))
+    if record != StepPrepared(step):
+        log.note(record)
+    run.inputs = over(below, own)
+
+
+async def _ask(run: Run, log: RunLog, step: int, context: StepContext | None = None) -> None:
     hook = run.options.prepare_step
     assert hook is not None  # noqa: S101 - the caller has looked
     offer_tools(run, run.own_tools, run.options.active_tools)
@@ -138,25 +186,26 @@ async def _ask(run: Run, log: RunLog, step: int) -> None:
     run.listening = True
     try:
         with contained():
-            given = hook(_context(run, log, step))
+            given = hook(context or step_context(run, log, step))
             given = await given if inspect.isawaitable(given) else given
     finally:
         run.listening = False
-    changes = _read(given)
+    changes = read_changes(given)
     inputs = await _inputs(run, step, changes)
     record = replace(_record(run, step, changes), veiled=_veiled(inputs))
     log.note(record)
     run.inputs = replace(inputs, prompt=_prompt(run, record))
 
 
-def _context(run: Run, log: RunLog, step: int) -> StepContext:
+def step_context(run: Run, log: RunLog, step: int) -> StepContext:
+    """What a step would be made of."""
     options = run.options
     settings = msgspec.structs.asdict(options.model_settings.sent)
     return StepContext(
         step_number=step - 1,
         steps=tuple(run.steps),
         messages=all_messages(run),
-        system_messages=run.prompt.system,
+        system_messages=base_prompt(run).system,
         model=current(run.candidates, log.state.failed).model,
         tools=run.own_tools,
         tool_choice=options.tool_choice,
@@ -170,7 +219,12 @@ def _context(run: Run, log: RunLog, step: int) -> StepContext:
     )
 
 
-def _read(given: object) -> dict[str, Any]:
+def read_changes(given: object) -> dict[str, Any]:
+    """What was said of a step, under its own names.
+
+    Raises:
+        TypeError: It is not None or a mapping of known keys.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -244,7 +298,7 @@ def _record(run: Run, step: int, changes: Mapping[str, Any]) -> StepPrepared:
     return StepPrepared(
         step,
         kept or None,
-        None if system is None else _system(system),
+        None if system is None else read_system(system),
         None if messages is None else tuple(messages),
         tuple(f"prepare_step.{name}" for name in degraded),
     )
@@ -255,7 +309,7 @@ def _veiled(inputs: StepInputs) -> tuple[str, ...]:
     return tuple(name for name, tool in tools.items() if "transcript" in tool.transforms)
 
 
-def _system(given: Any) -> tuple[SystemTurn, ...]:
+def read_system(given: Any) -> tuple[SystemTurn, ...]:
     """System messages in any form; those of the context may be among them."""
     several = cast("Sequence[Any]", given) if isinstance(given, list | tuple) else (given,)
     return tuple(turn for each in several for turn in ((each,) if isinstance(each, SystemTurn) else system_turns(each)))
@@ -264,10 +318,15 @@ def _system(given: Any) -> tuple[SystemTurn, ...]:
 def _prompt(run: Run, record: StepPrepared) -> Prompt | None:
     if record.system is None and record.messages is None:
         return None
-    system = run.prompt.system if record.system is None else record.system
-    if record.messages is None:
+    return prompt_of(run, record.system, record.messages)
+
+
+def prompt_of(run: Run, system: Sequence[SystemTurn] | None, messages: Sequence[Message] | None) -> Prompt:
+    """The prompt with these in place of the run's own; None leaves them."""
+    system = base_prompt(run).system if system is None else system
+    if messages is None:
         return Prompt(system, run.prompt.turns)
-    turns = to_turns(record.messages)
+    turns = to_turns(messages)
     said = [turn for turn in turns if isinstance(turn, SystemTurn)]
     return Prompt((*system, *said), [turn for turn in turns if not isinstance(turn, SystemTurn)])
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from tenuto.core import codec
 from tenuto.core.abort import AbortSignal
 from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResult
-from tenuto.core.payloads import FinishReason, Json, Usage, wire_name
+from tenuto.core.payloads import FinishReason, Json, TripwirePayload, Usage, wire_name
 from tenuto.core.request_context import RequestContext
 from tenuto.messages.stored import Message
 from tenuto.messages.turns import ProviderOptions, SystemTurn
@@ -53,6 +53,7 @@ class StepResult(Struct, frozen=True, rename=wire_name):
         tool_results: One per answered call, in call order; failed ones have `payload.is_error` and the text the model
             was given.
         model: As `provider/model`.
+        tripwire: Why a processor did not accept the answer, which is empty then.
     """
 
     step_type: Literal["initial", "tool-result"]
@@ -71,6 +72,7 @@ class StepResult(Struct, frozen=True, rename=wire_name):
     model: str
     run_id: str
     raw_finish_reason: str | None = None
+    tripwire: TripwirePayload | None = None
 
     @property
     def reasoning_text(self) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -18,7 +18,7 @@ from tenuto.core.chunks import ToolResult
 from tenuto.core.clock import Clock
 from tenuto.core.errors import ModelTimeout, TenutoError
 from tenuto.core.ids import IdSource
-from tenuto.core.payloads import Json, Usage
+from tenuto.core.payloads import Json, TripwirePayload, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.core.spans import SpanLink
 from tenuto.machine.records import Answered, Decision, Delegated, Said, StepPrepared, WaitsFor
@@ -44,6 +44,11 @@ from tenuto.structured.output import StructuredOutput
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import NO_HOOKS, Hooks
 from tenuto.tools.toolbox import RunnableTool, Toolbox
+
+if TYPE_CHECKING:
+    from tenuto.processors.chain import Chain
+    from tenuto.processors.state import States
+    from tenuto.steps.processing import RunScreen
 
 CONCURRENCY = 10
 """Tool calls of a step that run at once, unless a person may have to be asked or the call says otherwise."""
@@ -87,6 +92,10 @@ class Options(Struct, frozen=True):
     delegation: DelegationHooks = NO_DELEGATION_HOOKS
     cost_limit: float | None = None
     token_limit: int | None = None
+    input_processors: Any = None
+    output_processors: Any = None
+    error_processors: Any = None
+    max_processor_retries: int | None = None
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -183,6 +192,14 @@ class Run(Struct, eq=False):
         lineage: Ids of the agents above it, the root's first; empty for a run that nobody delegated.
         children: Drives the runs that its delegations start; set by its driver.
         budget: What it may still spend, with all runs of its tree; None: there is no limit.
+        chain: The processors; None, which costs nothing, where there are none.
+        states: What they remember.
+        screen: What they write to.
+        processor_retries: How often they may have an answer made again; None where nobody said.
+        corrections: Why answers were not accepted since one was; the model is told so.
+        repaired: The step, and the messages it is asked with again after a failure, as a processor gave them.
+        tripwire: Why a processor ended the run.
+        replaced: What processors made of the messages the run added, once it has ended.
     """
 
     run_id: str
@@ -240,6 +257,14 @@ class Run(Struct, eq=False):
     fitting: Fitting | None = None
     answer: Answered | None = None
     given: Any = UNSET
+    chain: Chain | None = None
+    states: States | None = None
+    screen: RunScreen | None = None
+    processor_retries: int | None = None
+    corrections: tuple[str, ...] = ()
+    repaired: tuple[int, tuple[Message, ...]] | None = None
+    tripwire: TripwirePayload | None = None
+    replaced: tuple[Message, ...] | None = None
     usage: Usage = Usage()
     error: TenutoError | None = None
     timed_out: ModelTimeout | None = None

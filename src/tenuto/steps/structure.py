@@ -20,6 +20,7 @@ from tenuto.machine.records import Answered
 from tenuto.messages.turns import Text
 from tenuto.steps.failure import error_info
 from tenuto.steps.fold import step_result
+from tenuto.steps.processing import strained
 
 if TYPE_CHECKING:
     from tenuto.models.ports import LanguageModel
@@ -78,7 +79,8 @@ async def _asked(
     async def show(value: Json) -> None:
         run.listening = False  # the log is never interrupted
         try:
-            await log.stream([c.Object(run.run_id, "AGENT", value, _FROM_OTHER)], deltas=1)
+            chunks, _ = await strained(run, log, [c.Object(run.run_id, "AGENT", value, _FROM_OTHER)])
+            await log.stream(chunks, deltas=sum(type(each) in c.DELTAS for each in chunks))
         finally:
             run.listening = True
 

@@ -23,6 +23,7 @@ from tenuto.steps import answer, around
 from tenuto.steps.calls import arguments_of, context_of, draft_of, find_call, find_tool, key_of, names_offered
 from tenuto.steps.delegates import DelegationTool
 from tenuto.steps.delegation import Delegation, delegate
+from tenuto.steps.checked import Checked
 from tenuto.store.ports import EffectRow
 from tenuto.tools.effects import (
     SETTLE_SCHEMA,
@@ -56,14 +57,14 @@ async def run_call(run: Run, log: RunLog, command: RunTool) -> None:
     """
     call = find_call(run, command.call_id)
     tool = find_tool(run, call)
-    if run.aborted:
+    if run.aborted or log.state.blocked:
         return
     if tool is None:
         await _lost_tool(run, log, call, command)
         return
     entry = _Entry(run, log, tool, call, command.attempt)
     async with entry.alone():
-        if not run.aborted:
+        if not (run.aborted or log.state.blocked):
             await entry.run()
 
 
@@ -141,7 +142,8 @@ class _Entry:
             known = None
         if known is not None and known.status == "ok":
             await self._begin()
-            await self._end(_same(self._tool, known), deduplicated=True)
+            checked = await self._checked(_same(self._tool, known))
+            await self._end(checked.outcome, checked, deduplicated=True)
         elif known is not None and known.status in {"unknown", "intended"} and self._tool.effects == "once":
             await self._begin()
             await self.settle(unknown_before(self._call.tool_name), known)
@@ -156,7 +158,7 @@ class _Entry:
             return
         known = await self.known()
         if known is not None and self._is_mine(known) and known.status == "ok":
-            await self._end(_same(self._tool, known))  # the body had returned; what follows it had not
+            await self._end(self._returned(known))  # the body had returned; what follows it had not
         elif self._tool.effects == "once":
             await self.settle(unknown_after_restart(self._call.tool_name), known)
         else:
@@ -246,11 +248,38 @@ class _Entry:
         faults.hit("tool.after_intent")
         trace = self._run.trace
         with trace.tool_call(self._call, self._tool.description, self._args) as span:
-            outcome = await self._outcome()
-            trace.answered(span, outcome)
+            checked = await self._checked(await self._outcome())
+            trace.answered(span, checked.outcome)
         faults.hit("tool.after_effect")
-        await self._end(outcome)
+        await self._end(checked.outcome, checked)
         faults.hit("tool.after_result")
+
+    async def _checked(self, outcome: Outcome) -> Checked:
+        """The outcome as processors of tool results leave it; while they are asked, it is known that it took effect."""
+        if self._run.chain is None or not isinstance(outcome, Ok):
+            return Checked(outcome)
+        from tenuto.steps.process_outcome import check_outcome, checks_results
+
+        if not checks_results(self._run):
+            return Checked(outcome)
+        if self._row is not None:
+            self._row = replace(self._row, status="ok", result=None)
+            await self._log.commit(effects=[self._row])
+            faults.hit("tool.before_check")
+        try:
+            limit = self._tool.max_result_chars
+            return await check_outcome(self._run, self._log, self._call, self._args, outcome, limit=limit)
+        except asyncio.CancelledError:
+            if not self._run.aborted:
+                raise
+            return Checked(Aborted())
+
+    def _returned(self, known: EffectRow) -> Outcome:
+        """The outcome of a body that had returned. A result that was not checked yet is in no ledger: it is lost."""
+        if known.result is not None or self._run.chain is None or not self._run.chain["process_tool_result"]:
+            return _same(self._tool, known)
+        text = f"Tool {self._call.tool_name!r} ran and took effect; its result was lost before it was checked."
+        return Failed(ToolError(text, id="TOOL_RESULT_LOST", details={"tool": self._call.tool_name}), text)
 
     async def _outcome(self) -> Outcome:
         if isinstance(self._tool, DelegationTool):
@@ -272,9 +301,12 @@ class _Entry:
         self._row = rows[0] if rows else None
         await self._log.commit(ToolStarted(self._call.tool_call_id, self._attempt), effects=rows)
 
-    async def _end(self, outcome: Outcome, *, deduplicated: bool = False) -> None:
+    async def _end(self, outcome: Outcome, checked: Checked | None = None, *, deduplicated: bool = False) -> None:
         """Let what follows a body run, then record the outcome."""
         ended = outcome
+        if checked is not None and checked.withheld:
+            await self._close(outcome, None if self._row is None else Ok(None, ""), checked, deduplicated=deduplicated)
+            return
         if around.follows(self._run, self._tool):
             if self._row is not None and isinstance(outcome, Ok):
                 self._row = _concluded(self._row, outcome)
@@ -287,7 +319,14 @@ class _Entry:
                 ended = Aborted()
         await self._close(ended, outcome, deduplicated=deduplicated)
 
-    async def _close(self, ended: Outcome, of_body: Outcome | None = None, *, deduplicated: bool = False) -> None:
+    async def _close(
+        self,
+        ended: Outcome,
+        of_body: Outcome | None = None,
+        checked: Checked | None = None,
+        *,
+        deduplicated: bool = False,
+    ) -> None:
         rows = [] if self._row is None or of_body is None else [_concluded(self._row, of_body)]
         await answer.close(
             self._run,
@@ -298,9 +337,12 @@ class _Entry:
             effects=rows,
             deduplicated=deduplicated,
             delegation=self._delegation,
+            checked=checked,
         )
 
     def _late(self, outcome: Outcome) -> None:
+        if self._run.chain is not None and isinstance(outcome, Ok) and self._run.chain["process_tool_result"]:
+            outcome = Ok(None, "")  # nobody will check it, so nobody gets it
         if self._key is not None:
             self._log.late(replace(_concluded(self._new_row(self._key, "unknown"), outcome), late=True))
 

@@ -22,6 +22,8 @@ FEEDBACK: Mapping[str, Any] = {"completionResult": {"suppressFeedback": True}}
 
 def own_messages(run: Run, parts: Sequence[MessagePart] = ()) -> tuple[Message, ...]:
     """What the run added: its answer so far, with `parts` of a step in progress, and the feedback it was given."""
+    if run.replaced is not None:
+        return run.replaced
     answer = _answer(run, (*run.parts, *parts))
     own = run.earlier if answer is None else (*run.earlier, answer)
     before = [*run.context, *run.input][-1:]

@@ -100,12 +100,16 @@ class _Grammar:
 
     def on_step_finish(self, chunk: c.StepFinish) -> None:
         self.need(self.step_open is not False, "`step-finish` ends a step")
-        if not self.failed:
-            result = chunk.payload.step_result
+        result = chunk.payload.step_result
+        if result.reason in _REJECTED:
+            self.open.clear()  # the answer may have been cut short
+        elif not self.failed:
             self.all_closed(last=not result.is_continued and result.reason != "stop")
         called = {call.tool_call_id for call in chunk.payload.output.tool_calls}
         made = {call_id for call_id, call in self.calls.items() if call.made}
-        self.need(self.resumed or called == made, f"`step-finish` lists the step's calls ({called} for {made})")
+        taken_out = {call_id for call_id in made - called if self.calls[call_id].outcome == "tool-error"}
+        listed = self.resumed or called == made - taken_out
+        self.need(listed, f"`step-finish` lists the step's calls ({called} for {made})")
         self.step_open = False
 
     def on_restart(self, _: c.AttemptRestarted) -> None:
@@ -123,9 +127,8 @@ class _Grammar:
         self.need(all(call.settled for call in self.calls.values()), "an abort closes each call with a `tool-error`")
         self.aborted = True
 
-    def on_tripwire(self, chunk: c.Tripwire) -> None:
-        if not chunk.payload.retry:
-            self.ended = "`tripwire`"
+    def on_tripwire(self, _: c.Tripwire) -> None:
+        self.ended = "`tripwire`"
 
     def on_finish(self, chunk: c.Finish) -> None:
         reason = chunk.payload.step_result.reason
@@ -232,6 +235,9 @@ class _Grammar:
 def _part(chunk: Any) -> Part:
     return ("text" if type(chunk) in _TEXT else "reasoning", chunk.payload.id)
 
+
+_REJECTED = {"retry", "tripwire"}
+"""How a step ends whose answer a processor did not accept."""
 
 _TEXT = {c.TextStart, c.TextDelta, c.TextEnd}
 _HANDLERS: Mapping[type, Callable[[_Grammar, Any], None]] = {

@@ -89,7 +89,7 @@ class ToolWriter:
         Raises:
             ToolError: `TOOL_CHUNK_INVALID`: it has another form; `TOOL_RESULT_NOT_SERIALISABLE`; `TOOL_CALL_OVER`.
         """
-        data = _data(chunk)
+        data = read_data(chunk)
         self._open()
         await self._screen.data(data)
 
@@ -118,7 +118,12 @@ class ToolWriter:
             self._entry.check_open()
 
 
-def _data(given: object) -> Data:
+def read_data(given: object) -> Data:
+    """A `data-*` chunk as it was given, its data as JSON.
+
+    Raises:
+        ToolError: `TOOL_CHUNK_INVALID`; `TOOL_RESULT_NOT_SERIALISABLE`.
+    """
     from tenuto.core.chunks import Data
 
     if isinstance(given, Data):

@@ -70,7 +70,7 @@ def usage_of(records: list[r.AnyRecord]) -> Usage:
     """Tokens and cost of all model calls that have an outcome."""
     total = Usage()
     for record in records:
-        if isinstance(record, (r.ModelEnded, r.ModelFailed)):
+        if isinstance(record, (r.ModelEnded, r.ModelFailed, r.StepRejected, r.Blocked)) and record.said is not None:
             total += record.said.usage
     return total
 
@@ -85,7 +85,7 @@ class _Story:
         self._asking: tuple[int, r.ModelStarted] | None = None  # place of its line, which its outcome completes
         self._seq = 0
 
-    def take(self, seq: int, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912 - one row per record
+    def take(self, seq: int, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912, PLR0915 - one row per record
         """Add what `record` tells."""
         self._seq = seq
         match record:
@@ -104,7 +104,16 @@ class _Story:
             case r.ModelEnded():
                 self._answered(record.said)
             case r.AttemptFailed():
-                self._close(f"{record.model} failed ({record.error.message}); another model is asked")
+                then = "it is asked again" if record.again else "another model is asked"
+                self._close(f"{record.model} failed ({record.error.message}); {then}")
+            case r.StepRejected():
+                then = "; the model is told" if record.again else ""
+                self._close(f"not accepted by a processor: {record.tripwire.reason}{then}")
+            case r.Blocked():
+                self._close("cut short by a processor")
+                self._add("blocked", _blocked(record))
+            case r.ProcessorState():
+                pass
             case r.ModelFailed():
                 self._close(f"failed: {record.error.message}")
                 self._said(record.said)
@@ -179,6 +188,12 @@ class _Story:
 def _name(started: r.ModelStarted) -> str:
     again = f", attempt {started.attempt}" if started.attempt > 1 else ""
     return f"step {started.step}{again}"
+
+
+def _blocked(record: r.Blocked) -> str:
+    if record.tripwire is None:
+        return "a processor failed"
+    return f"by processor {record.tripwire.processor_id}: {record.tripwire.reason}"
 
 
 def _asked(record: r.Prepared) -> str:

@@ -61,7 +61,7 @@ class AnthropicFormat:
         return WireRequest(
             "/messages",
             written,
-            Assembler(str(len(request.prompt.turns)), slot.used_ids),
+            Assembler(request.scope, slot.used_ids),
             headers=headers,
             listed=(_BETA,),
             warnings=tuple(body.warnings),
