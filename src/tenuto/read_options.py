@@ -250,6 +250,7 @@ def check_processors(given: object, name: str) -> None:
     """See that `given` is a list of processors, or a function that will give one; None is none.
 
     Raises:
+        TypeError: It is neither.
         ConfigurationError: `AGENT_PROCESSOR_INVALID`.
     """
     if given is not None and not callable(given):

@@ -257,6 +257,11 @@ async def test_run_ids_are_made_up_and_differ():
 # -- wrong values --------------------------------------------------------------------------------------------
 
 WRONG = [
+    ("input_processors", 3),
+    ("output_processors", "x"),
+    ("error_processors", {"a": 1}),
+    ("max_processor_retries", "3"),
+    ("max_processor_retries", True),
     ("max_steps", "3"),
     ("max_steps", 2.0),
     ("max_steps", True),

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from tenuto.core.payloads import ErrorInfo, StepMetadata, Usage
+from tenuto.core.payloads import ErrorInfo, StepMetadata, TripwirePayload, Usage
 from tenuto.machine import records as r
 from tenuto.machine.decisions import fold
 from tenuto.messages.stored import Content, Message, TextPart
@@ -45,6 +45,19 @@ def model_failed(step=1, attempt=1):
 
 def attempt_failed(step=1, attempt=1, model="openai/x"):
     return r.AttemptFailed(step, attempt, model, FAILURE)
+
+
+def step_rejected(step=1, attempt=1, *, again=True):
+    said = r.Said(AssistantTurn(()), "retry" if again else "tripwire", Usage(1, 2, 3))
+    return r.StepRejected(step, attempt, said, TripwirePayload("too short", True, {"n": 1}, "p"), again)
+
+
+def blocked(error=None):
+    return r.Blocked(None if error else TripwirePayload("no", None, None, "p"), error)
+
+
+def processor_state():
+    return r.ProcessorState({"p": {"n": 1}})
 
 
 def assessed(**verdicts):

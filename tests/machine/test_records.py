@@ -36,6 +36,14 @@ SAMPLES = [
     s.finalised(),
     r.Finalised("stop"),
     r.Finished(),
+    r.Finished(s.blocked().tripwire),
+    s.step_rejected(),
+    s.step_rejected(again=False),
+    s.blocked(),
+    s.blocked(s.FAILURE),
+    s.processor_state(),
+    r.AttemptFailed(1, 1, "openai/x", s.FAILURE, again=True),
+    r.Finalised("other", None, 1.0, (), s.blocked().tripwire),
 ]
 
 

@@ -24,6 +24,8 @@ def candidates():
             yield s.model_started(step, attempt)
             yield s.model_failed(step, attempt)
             yield s.attempt_failed(step, attempt)
+            yield s.step_rejected(step, attempt)
+            yield s.step_rejected(step, attempt, again=False)
             yield s.model_ended(step=step, attempt=attempt, reason="stop")
             yield s.model_ended("c1", step=step, attempt=attempt)
         yield s.judged(step, go_on=True)
@@ -42,6 +44,8 @@ def candidates():
     yield s.aborted()
     yield s.finalised()
     yield r.Finished()
+    yield s.processor_state()
+    yield s.blocked()
 
 
 def explore():
@@ -54,7 +58,7 @@ def explore():
         before = todo.pop()
         for record in records:
             try:
-                after = replace(apply(before, record), seq=0, recoveries=0)
+                after = replace(apply(before, record), seq=0, recoveries=0, rejections=0)
             except IllegalTransition:
                 continue
             moves.append((before, record, after))
@@ -83,7 +87,7 @@ def test_the_tables_speak_of_every_phase_status_and_record():
 
 
 def test_a_phase_is_followed_by_what_its_table_says_and_by_nothing_else(moves):
-    staying = {r.AbortRequested, r.SegmentStarted, r.StepPrepared}
+    staying = {r.AbortRequested, r.SegmentStarted, r.StepPrepared, r.Blocked, r.ProcessorState}
     found = {(before.phase, after.phase) for before, record, after in moves if type(record) not in staying}
     passing = {(before.phase, "judged") for before, record, _ in moves if isinstance(record, r.StepJudged)}
     through = {
@@ -143,7 +147,7 @@ def test_the_budget_is_never_exceeded(moves):
 
 def test_no_state_is_a_dead_end(moves):
     for _, _, state in moves:
-        waits = state.phase == "parked" and not state.aborted
+        waits = state.phase == "parked" and not state.aborted and not state.blocked
         assert bool(next_commands(state)) != (waits or state.phase == "done")
 
 
@@ -231,7 +235,7 @@ BOTH = (*s.MODELLING, s.model_ended("c1", "c2"))
         pytest.param((), s.run_started(0), id="no budget"),
         pytest.param(s.READY, s.model_started(2), id="a step is skipped"),
         pytest.param(s.READY, s.step_prepared(2), id="another step is prepared"),
-        pytest.param(s.MODELLING, s.step_prepared(1), id="a step is prepared after its begin"),
+        pytest.param(s.MODELLING, s.step_prepared(2), id="the next step is prepared without an end"),
         pytest.param(s.READY, s.model_started(1, 2), id="a first attempt is skipped"),
         pytest.param(s.MODELLING, s.model_started(1, 1), id="an attempt begins twice"),
         pytest.param(s.MODELLING, s.model_started(2, 1), id="the next step begins without an end"),

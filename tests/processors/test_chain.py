@@ -157,7 +157,6 @@ def test_only_the_hooks_of_the_right_list_are_asked():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (Upper(), "takes a list of processors, not Upper"),
         ([Upper], "holds the class Upper; give an instance"),
         ([Processor()], "without an id"),
         ([object()], "without an id"),
@@ -168,6 +167,12 @@ def test_what_is_no_list_of_processors_is_refused(given: Any, says: str):
     with pytest.raises(ConfigurationError, match=says) as caught:
         read_processors(given, "input_processors")
     assert caught.value.id == "AGENT_PROCESSOR_INVALID"
+
+
+@pytest.mark.parametrize("given", [Upper(), "upper", {"upper": Upper()}, 3])
+def test_a_list_is_a_list(given: Any):
+    with pytest.raises(TypeError, match="input_processors= takes a list of processors, not"):
+        read_processors(given, "input_processors")
 
 
 def test_a_processor_without_a_hook_is_refused_and_one_of_any_class_is_taken():

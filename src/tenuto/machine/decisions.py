@@ -33,7 +33,7 @@ ACCEPTED: Mapping[type[r.Record], frozenset[Phase]] = {
     r.ModelEnded: frozenset({"modelling"}),
     r.AttemptFailed: frozenset({"modelling"}),
     r.StepRejected: frozenset({"modelling"}),
-    r.Blocked: _OPEN - {"closing"},
+    r.Blocked: _OPEN - {"closing", "parked"},
     r.ProcessorState: _OPEN,
     r.ModelFailed: frozenset({"modelling"}),
     r.Assessed: frozenset({"calling"}),

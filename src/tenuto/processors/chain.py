@@ -23,12 +23,14 @@ def read_processors(given: object, option: str) -> tuple[Any, ...]:
     """The processors of a list.
 
     Raises:
-        ConfigurationError: `AGENT_PROCESSOR_INVALID`: it is no list, or something in it is no processor.
+        TypeError: It is no list.
+        ConfigurationError: `AGENT_PROCESSOR_INVALID`: something in it is no processor.
     """
     if given is None:
         return ()
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Mapping)):
-        raise _invalid(f"{option}= takes a list of processors, not {type(cast('object', given)).__name__}.")
+        message = f"{option}= takes a list of processors, not {type(cast('object', given)).__name__}."
+        raise TypeError(message)
     return tuple(_read(each, option) for each in cast("Iterable[Any]", given))
 
 
