@@ -4,11 +4,33 @@ The interface is here; the processors that come with tenuto are in `builtin_proc
 under these names when somebody asks for them.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tenuto.builtin_processors import (
+        BatchPartsProcessor,
+        CacheInput,
+        InMemoryResponseStore,
+        LanguageDetector,
+        ModerationProcessor,
+        PIIDetector,
+        PrefillErrorHandler,
+        PromptInjectionDetector,
+        RegexFilterProcessor,
+        RegexRule,
+        ResponseCache,
+        ResponseStore,
+        StreamErrorRetryProcessor,
+        StructuredOutputProcessor,
+        SystemPromptScrubber,
+        TokenCounter,
+        TokenLimiterProcessor,
+        ToolCallFilter,
+        TrailingAssistantGuard,
+        UnicodeNormalizer,
+        estimate_tokens,
+        response_key,
+    )
     from tenuto.processors.contexts import (
         APIErrorContext,
         HookContext,
@@ -41,56 +63,52 @@ else:
         {
             "APIErrorChange": "tenuto.processors.processor",
             "APIErrorContext": "tenuto.processors.contexts",
+            "BatchPartsProcessor": "tenuto.builtin_processors",
+            "CacheInput": "tenuto.builtin_processors",
             "HookContext": "tenuto.processors.contexts",
+            "InMemoryResponseStore": "tenuto.builtin_processors",
             "InputContext": "tenuto.processors.contexts",
             "InputStepContext": "tenuto.processors.contexts",
             "LLMRequestContext": "tenuto.processors.contexts",
             "LLMResponseContext": "tenuto.processors.contexts",
+            "LanguageDetector": "tenuto.builtin_processors",
             "MemoryWriter": "tenuto.processors.ports",
             "MessageChange": "tenuto.processors.processor",
             "ModelResponse": "tenuto.processors.ports",
+            "ModerationProcessor": "tenuto.builtin_processors",
             "OutputResultContext": "tenuto.processors.contexts",
             "OutputStepContext": "tenuto.processors.contexts",
             "OutputStreamContext": "tenuto.processors.contexts",
+            "PIIDetector": "tenuto.builtin_processors",
+            "PrefillErrorHandler": "tenuto.builtin_processors",
             "Processor": "tenuto.processors.processor",
             "ProcessorError": "tenuto.processors.hooks",
+            "PromptInjectionDetector": "tenuto.builtin_processors",
+            "RegexFilterProcessor": "tenuto.builtin_processors",
+            "RegexRule": "tenuto.builtin_processors",
             "RequestChange": "tenuto.processors.processor",
+            "ResponseCache": "tenuto.builtin_processors",
+            "ResponseStore": "tenuto.builtin_processors",
             "ResultSoFar": "tenuto.processors.ports",
             "Step": "tenuto.processors.ports",
             "StepChange": "tenuto.processors.processor",
+            "StreamErrorRetryProcessor": "tenuto.builtin_processors",
+            "StructuredOutputProcessor": "tenuto.builtin_processors",
             "Surroundings": "tenuto.processors.contexts",
+            "SystemPromptScrubber": "tenuto.builtin_processors",
+            "TokenCounter": "tenuto.builtin_processors",
+            "TokenLimiterProcessor": "tenuto.builtin_processors",
+            "ToolCallFilter": "tenuto.builtin_processors",
             "ToolResultChange": "tenuto.processors.processor",
             "ToolResultContext": "tenuto.processors.contexts",
+            "TrailingAssistantGuard": "tenuto.builtin_processors",
             "Tripwire": "tenuto.processors.tripwire",
+            "UnicodeNormalizer": "tenuto.builtin_processors",
             "Violation": "tenuto.processors.tripwire",
             "Writer": "tenuto.processors.ports",
+            "estimate_tokens": "tenuto.builtin_processors",
+            "response_key": "tenuto.builtin_processors",
         },
-    )
-
-if TYPE_CHECKING:
-    from tenuto.builtin_processors import (
-        BatchPartsProcessor,
-        CacheInput,
-        InMemoryResponseStore,
-        LanguageDetector,
-        ModerationProcessor,
-        PIIDetector,
-        PrefillErrorHandler,
-        PromptInjectionDetector,
-        RegexFilterProcessor,
-        RegexRule,
-        ResponseCache,
-        ResponseStore,
-        StreamErrorRetryProcessor,
-        StructuredOutputProcessor,
-        SystemPromptScrubber,
-        TokenCounter,
-        TokenLimiterProcessor,
-        ToolCallFilter,
-        TrailingAssistantGuard,
-        UnicodeNormalizer,
-        estimate_tokens,
-        response_key,
     )
 
 __all__ = [
@@ -142,14 +160,3 @@ __all__ = [
     "estimate_tokens",
     "response_key",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """A processor that comes with tenuto, imported when it is first asked for."""
-    from importlib import import_module
-
-    builtin = import_module("tenuto.builtin_processors")
-    if name not in builtin.__all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
-    return getattr(builtin, name)

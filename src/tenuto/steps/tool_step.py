@@ -21,9 +21,9 @@ from tenuto.machine.records import ToolEnded, ToolStarted
 from tenuto.messages.bounded import model_text
 from tenuto.steps import answer, around
 from tenuto.steps.calls import arguments_of, context_of, draft_of, find_call, find_tool, key_of, names_offered
+from tenuto.steps.checked import Checked
 from tenuto.steps.delegates import DelegationTool
 from tenuto.steps.delegation import Delegation, delegate
-from tenuto.steps.checked import Checked
 from tenuto.store.ports import EffectRow
 from tenuto.tools.effects import (
     SETTLE_SCHEMA,
