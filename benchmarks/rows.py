@@ -117,6 +117,12 @@ def _durable(place: int) -> Callable[[Repetition], float]:
     return lambda found: found[DURABLE][place]
 
 
+def _durable_growth(found: Repetition) -> float:
+    """What an append to the long thread costs, of what one to the short thread does."""
+    _, long, short = found[DURABLE]
+    return long / short
+
+
 def _durable_to_plain(found: Repetition) -> float:
     return found[DURABLE][0] / found[TENUTO][0]
 
@@ -215,6 +221,16 @@ ROWS: tuple[Row, ...] = (
         "CPU µs per chunk and reader",
         (Bar("at most 5 µs", _first, 5),),
         contestants=(TENUTO,),
+    ),
+    Row(
+        "long-thread",
+        "a thread of 10,000 messages in SQLite: recall of the last 40, a turn appended to it, and to one of 100",
+        "wall ms, CPU µs, CPU µs",
+        (
+            Bar("recall: at most 5 ms", _durable(0), 5, about=DURABLE),
+            Bar("a turn costs at most 1.5x of one in a short thread", _durable_growth, 1.5, about=DURABLE),
+        ),
+        contestants=(DURABLE,),
     ),
     Row(
         "import",

@@ -62,6 +62,16 @@ class Watched(Client, Protocol):
         """Ask once, and have so many readers take every chunk of the run."""
 
 
+class Remembering(Client, Protocol):
+    """A contestant that keeps threads."""
+
+    async def say(self, thread: str, messages: int) -> None:
+        """Append so many messages to a thread, in one transaction."""
+
+    async def recall(self, thread: str, last: int) -> int:
+        """Read the newest messages of a thread; returns how many it got."""
+
+
 @dataclass(frozen=True)
 class Size:
     """How much is done; the small one only shows that everything works."""
@@ -76,6 +86,7 @@ class Size:
     parked: int = 1_000
     viewers: int = 200
     watched_chunks: int = 1_000
+    thread_messages: int = 10_000
 
 
 SMALL = Size(
@@ -89,11 +100,15 @@ SMALL = Size(
     parked=5,
     viewers=10,
     watched_chunks=50,
+    thread_messages=100,
 )
 _ROUNDS = 10
 _WARM_CHUNKS = 5
 _WARM_PARKED = 50
 _PARKED_AT_ONCE = 10
+_SHORT_THREAD = 100
+_RECALLED = 40
+_TURNS = 200
 
 
 class Counter:
@@ -231,6 +246,27 @@ async def parked(client: Parking, size: Size) -> tuple[float, float, float]:
     return memory / 1e6, tasks, timers
 
 
+async def long_thread(client: Remembering, size: Size) -> tuple[float, float, float]:
+    """Wall ms to recall the last messages of a long thread; CPU us to append a turn to it, and to a short one."""
+
+    async def fill(thread: str, messages: int) -> None:
+        for _ in range(messages // _SHORT_THREAD):
+            await client.say(thread, _SHORT_THREAD)
+
+    async def recall() -> None:
+        if await client.recall("long", _RECALLED) != _RECALLED:
+            message = f"not {_RECALLED} messages were recalled"
+            raise AssertionError(message)
+
+    await fill("long", size.thread_messages)
+    await fill("short", _SHORT_THREAD)
+    await recall()
+    _, wall = await _spent(recall, _TURNS)
+    long = await _cpu(lambda: client.say("long", 2), _TURNS)
+    short = await _cpu(lambda: client.say("short", 2), _TURNS)
+    return wall / 1_000, long, short
+
+
 async def _held() -> tuple[int, int, int]:
     """Bytes of memory, tasks and timers of this process at rest: what was about to end has ended."""
     await asyncio.sleep(1)
@@ -288,6 +324,7 @@ SCENARIOS: dict[str, Callable[[Any, Size], Awaitable[Figures]]] = {
     "many": many,
     "parked": parked,
     "viewers": viewers,
+    "long-thread": long_thread,
 }
 
 

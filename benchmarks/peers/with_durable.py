@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 from scenarios import QUESTION, main
 from with_tenuto import WithTenuto
 
 from tenuto import Agent, Tenuto
+from tenuto.messages.stored import Content, Message, TextPart, timestamp
 from tenuto.store import SQLiteStore
+from tenuto.store.ports import Fence, ThreadEdit, ThreadRow
 
 
 class WithDurable(WithTenuto):
@@ -19,11 +22,13 @@ class WithDurable(WithTenuto):
         self._place = TemporaryDirectory(ignore_cleanup_errors=True)
         self._store = SQLiteStore(Path(self._place.name) / "tenuto.db")
         self._apps: dict[Tenuto, asyncio.Task[None]] = {}
+        self._fences: dict[str, Fence] = {}
 
     async def stop(self) -> None:
         for app, started in self._apps.items():
             await started
             await app.aclose()
+        await self._store.aclose()
         self._place.cleanup()
 
     async def park(self, model: str) -> None:
@@ -31,6 +36,21 @@ class WithDurable(WithTenuto):
         if result.finish_reason != "suspended":
             message = f"the run ended with {result.finish_reason} and does not wait"
             raise AssertionError(message)
+
+    async def say(self, thread: str, messages: int) -> None:
+        row = ThreadRow(id=thread, resource="bench")
+        fence = self._fences.get(thread) or await self._store.claim(row.scope, "bench")
+        if not isinstance(fence, Fence):
+            raise TypeError(fence)
+        self._fences[thread] = fence
+        said = tuple(
+            Message(uuid4().hex, "user", timestamp(0), Content((TextPart("Where is my order? " * 20),)))
+            for _ in range(messages)
+        )
+        await self._store.edit(fence, ThreadEdit(thread=row, messages=said))
+
+    async def recall(self, thread: str, last: int) -> int:
+        return len(await self._store.messages(thread, resource="bench", last=last))
 
     def _new_agent(self, model: str) -> Agent:
         app = Tenuto(agents={"bench": super()._new_agent(model).replace(durable=True)}, store=self._store)

@@ -8,6 +8,8 @@ import pytest
 
 from tenuto.store import SQLiteStore
 from tenuto.store.doctor import doctor_checks
+from tests.store.conformance import started
+from tests.store.conformance_threads import filled, vector
 
 
 @pytest.fixture
@@ -42,7 +44,15 @@ def mounted(tmp_path, kind, point=None):
 async def test_a_sound_store_is_all_right(made, plenty, tmp_path):
     checks = doctor_checks(made, mounts=mounted(tmp_path, "ext4"))
     assert {check.state for check in checks} == {"ok"}
-    assert [check.name for check in checks] == ["directory", "file system", "space", "file", "log", "version"]
+    assert [check.name for check in checks] == [
+        "directory",
+        "file system",
+        "space",
+        "file",
+        "log",
+        "version",
+        "threads",
+    ]
     assert all(not check.remedy for check in checks)
 
 
@@ -132,3 +142,29 @@ async def test_what_the_next_opening_would_meet(made, plenty, sql, name, state):
     with contextlib.closing(sqlite3.connect(made, isolation_level=None)) as connection:
         connection.execute(sql)
     assert states(doctor_checks(made))[name] == state
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("UPDATE threads SET messages = 1", "1 messages without a place in a thread"),
+        ("DELETE FROM threads", "2 messages without a place in a thread"),
+        ("DELETE FROM messages WHERE message_id = 'm0'", "1 vectors without a message"),
+        ("UPDATE runs SET parent_id = 'nobody'", "1 child runs without a parent"),
+    ],
+)
+async def test_what_does_not_fit_together_is_found(path, plenty, damage, said):
+    store = SQLiteStore(path)
+    await store.release(await filled(store, 2))
+    await store.index([vector("m0")])
+    await started(store)
+    await store.aclose()
+    (sound,) = [check for check in doctor_checks(path) if check.name == "threads"]
+    assert (sound.state, sound.text) == ("ok", "1 threads with 2 messages and 1 vectors.")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute(damage)
+        connection.commit()
+    (found,) = [check for check in doctor_checks(path) if check.name == "threads"]
+    assert found.state == "fail"
+    assert said in found.text
+    assert found.remedy

@@ -108,7 +108,8 @@ def _file(file: Path) -> list[Check]:
         connection = connect(file, busy_timeout=2.0)
         try:
             connection.execute("PRAGMA query_only = 1")
-            return [_sound(connection), _log(connection), _version(connection)]
+            checks = [_sound(connection), _log(connection), _version(connection)]
+            return checks + ([] if any(check.state != "ok" for check in checks) else [_threads(connection)])
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -140,3 +141,32 @@ def _version(connection: sqlite3.Connection) -> Check:
         text = f"{len(waiting)} of {len(known)} migrations have not been run."
         return Check("version", "warn", text, "The store runs them when it is next opened.")
     return Check("version", "ok", f"All {len(known)} migrations of this version have been run.")
+
+
+_HELD: Final = "SELECT (SELECT COUNT(*) FROM threads), (SELECT COUNT(*) FROM messages), (SELECT COUNT(*) FROM vectors)"
+_LOST: Final = {
+    "messages without a place in a thread": """
+        SELECT COUNT(*) FROM messages LEFT JOIN threads ON threads.n = messages.place >> 32
+        WHERE threads.n IS NULL OR messages.place & 4294967295 >= threads.messages
+    """,
+    "vectors without a message": """
+        SELECT COUNT(*) FROM vectors LEFT JOIN messages ON messages.place = vectors.message WHERE messages.place IS NULL
+    """,
+    "child runs without a parent": """
+        SELECT COUNT(*) FROM runs LEFT JOIN runs AS parents ON parents.run_id = runs.parent_id
+        WHERE runs.parent_id IS NOT NULL AND parents.n IS NULL
+    """,
+}
+
+
+def _threads(connection: sqlite3.Connection) -> Check:
+    def count(sql: str) -> int:
+        (found,) = connection.execute(sql).fetchone()
+        return found
+
+    lost = [f"{number} {what}" for what, sql in _LOST.items() if (number := count(sql))]
+    if lost:
+        text = f"There are {', '.join(lost)}: something else than tenuto has written to the file."
+        return Check("threads", "fail", text, "Restore a backup; what is left can be read, but not relied on.")
+    held = connection.execute(_HELD).fetchone()
+    return Check("threads", "ok", "{} threads with {} messages and {} vectors.".format(*held))
