@@ -24,6 +24,10 @@ REMOVED_AT_MAX = 0.25
 """Of a token limit, what is left out at once when a history outgrows it, so that the next turns keep its beginning."""
 
 
+NOTED_FROM, CONDENSED_FROM, BUDGET = 30_000, 10_000, 1_000_000
+"""Tokens of observational memory, when nobody says otherwise; see `Observational`."""
+
+
 class MessageHistoryDict(TypedDict, total=False):
     """A token limit for the history; `at_max_remove_tokens` (default: a quarter) goes at once when it is passed."""
 
@@ -55,6 +59,17 @@ class WorkingMemoryDict(TypedDict, total=False):
     agent_managed: bool
 
 
+class ObservationalMemoryDict(TypedDict, total=False):
+    """How a long thread is compacted in the background; counts are tokens. See `Observational`."""
+
+    model: Any
+    instructions: str
+    message_tokens: int
+    keep_tokens: int
+    observation_tokens: int
+    budget_tokens: int | None
+
+
 class GenerateTitleDict(TypedDict, total=False):
     """How a thread gets its title; `model` and `instructions` may be functions of the request context."""
 
@@ -71,7 +86,7 @@ class MemoryOptions(TypedDict, total=False):
     message_history: MessageHistoryDict
     semantic_recall: bool | SemanticRecallDict
     working_memory: bool | WorkingMemoryDict
-    observational_memory: Any
+    observational_memory: bool | ObservationalMemoryDict
     generate_title: bool | GenerateTitleDict
     read_only: bool
     filter_incomplete_tool_calls: bool
@@ -107,6 +122,26 @@ class WorkingMemory(Struct, frozen=True):
     read_only: bool = False
 
 
+class Observational(Struct, frozen=True):
+    """What becomes of a thread that grows long: a model notes what its older messages say, and runs read the notes.
+
+    Attributes:
+        model: That takes the notes; None: the agent's.
+        instructions: For it, in place of tenuto's.
+        message_tokens: How much of a thread is read as it is before the older part of it is noted down.
+        keep_tokens: How much of its newest part stays as it is then, at the least.
+        observation_tokens: From how much on the notes themselves are condensed.
+        budget_tokens: What notes of one thread may cost in all, in and out; None: whatever it takes.
+    """
+
+    model: Any = None
+    instructions: str | None = None
+    message_tokens: int = NOTED_FROM
+    keep_tokens: int = NOTED_FROM // 5
+    observation_tokens: int = CONDENSED_FROM
+    budget_tokens: int | None = BUDGET
+
+
 class TitleOptions(Struct, frozen=True):
     """See `GenerateTitleDict`."""
 
@@ -120,15 +155,14 @@ class MemoryConfig(Struct, frozen=True):
     """Options, checked; see `Memory`.
 
     Attributes:
-        last_messages: None: as many as there are, under `message_history`.
-        observational_memory: What was given, for the room that compacts threads; None when it is off.
+        last_messages: None: as many as there are, under `message_history` or `observational_memory`.
     """
 
     last_messages: int | None = LAST_MESSAGES
     message_history: TokenLimit | None = None
     semantic_recall: SemanticRecall | None = None
     working_memory: WorkingMemory | None = None
-    observational_memory: Any = None
+    observational_memory: Observational | None = None
     generate_title: TitleOptions | None = None
     read_only: bool = False
     filter_incomplete_tool_calls: bool = True
@@ -151,6 +185,7 @@ _NESTED: Mapping[str, Mapping[str, str]] = {
     "message_history": spellings(MessageHistoryDict.__annotations__),
     "semantic_recall": spellings(SemanticRecallDict.__annotations__),
     "working_memory": spellings(WorkingMemoryDict.__annotations__),
+    "observational_memory": spellings(ObservationalMemoryDict.__annotations__),
     "generate_title": spellings(GenerateTitleDict.__annotations__),
 }
 _EITHER = ("template", "schema")
@@ -200,12 +235,14 @@ def read_config(options: Mapping[str, Any]) -> MemoryConfig:
         ConfigurationError: `template` and `schema` at once.
     """
     limit = _limit(options.get("message_history"))
+    observational = _observational(options.get("observational_memory"))
+    whole = limit is not None or observational is not None
     return MemoryConfig(
-        last_messages=_last(options.get("last_messages"), None if limit is not None else LAST_MESSAGES),
+        last_messages=_last(options.get("last_messages"), None if whole else LAST_MESSAGES),
         message_history=limit,
         semantic_recall=_recall(options.get("semantic_recall")),
         working_memory=_working(options.get("working_memory")),
-        observational_memory=options.get("observational_memory") or None,
+        observational_memory=observational,
         generate_title=_title(options.get("generate_title")),
         read_only=_flag(options, "read_only", default=False),
         filter_incomplete_tool_calls=_flag(options, "filter_incomplete_tool_calls", default=True),
@@ -279,6 +316,26 @@ def _working(given: object) -> WorkingMemory | None:
         message = f"template= takes text, not {type(template).__name__}."
         raise TypeError(message)
     return WorkingMemory(_scope(options), template, schema, _flag(options, "read_only", default=False))
+
+
+def _observational(given: object) -> Observational | None:
+    if given is None or isinstance(given, bool):
+        return Observational() if given else None
+    options = mapping(given, "observational_memory")
+    most = _count(options.get("message_tokens", NOTED_FROM), "message_tokens", 1)
+    keep = _count(options.get("keep_tokens", most // 5), "keep_tokens", 0)
+    if keep >= most:
+        message = f"keep_tokens= must be below message_tokens={most}, not {keep}: nothing would be noted down."
+        raise ValueError(message)
+    budget = options.get("budget_tokens", BUDGET)
+    return Observational(
+        options.get("model"),
+        options.get("instructions"),
+        most,
+        keep,
+        _count(options.get("observation_tokens", CONDENSED_FROM), "observation_tokens", 1),
+        None if budget is None else _count(budget, "budget_tokens", 0),
+    )
 
 
 def _title(given: object) -> TitleOptions | None:

@@ -2,6 +2,8 @@
 
 Invariant: a memory holds options and its store, nothing of any conversation; every method that touches a thread takes
 the resource that owns it, and refuses a thread of another.
+
+Long because it is all that users call of a memory, each method with its contract and its twin for code without a loop.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from tenuto.memory.config import (
     normalise_config,
     read_config,
 )
+from tenuto.memory.observations import forget
 from tenuto.memory.pages import Page, Wanted, found_page, read_page
 from tenuto.memory.ports import Query
 from tenuto.memory.searchable import check_searchable, make_recaller, missing_embedder
@@ -212,6 +215,7 @@ class Memory:
         if row is None:
             return False
         await threads.edit(self.store, self._clock, ThreadEdit(thread=row, delete=True))
+        await forget(self.store, row)
         return True
 
     async def list_threads(
@@ -386,7 +390,7 @@ class Memory:
         return tuple(replace(message, thread_id=thread_id, resource_id=resource_id) for message in kept)
 
     async def delete_messages(self, ids: str | Sequence[str], *, thread_id: str, resource_id: str) -> int:
-        """Delete messages of a thread; returns how many there were.
+        """Delete messages of a thread; returns how many there were. Notes that were taken of any of them go, too.
 
         Raises:
             RunError: `AGENT_MEMORY_THREAD_RESOURCE_MISMATCH`, `MEMORY_THREAD_NOT_FOUND`, `MEMORY_THREAD_BUSY`,
@@ -397,10 +401,11 @@ class Memory:
         there = await self.store.messages(thread_id, resource=resource_id, ids=wanted)
         if there:
             await threads.edit(self.store, self._clock, ThreadEdit(thread=row, drop=wanted))
+            await forget(self.store, row, min(each.seq for each in there))
         return len(there)
 
     async def prune(self, *, thread_id: str, resource_id: str, keep: int) -> int:
-        """Delete all messages of a thread but the newest `keep`; returns how many that were.
+        """Delete all messages of a thread but the newest `keep`; returns how many that were. Notes of them stay.
 
         Raises:
             RunError: As for `delete_messages`.

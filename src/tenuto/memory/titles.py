@@ -33,7 +33,7 @@ _QUOTES = "\"'`\u201c\u201d\u201e\u2018\u2019\xab\xbb*#"
 
 def transcript(messages: Iterable[s.Message]) -> str:
     """The conversation in plain words; empty when nobody said anything."""
-    lines = [line for message in messages for line in _lines(message)]
+    lines = [line for message in messages for line in spoken(message)]
     return "\n".join(lines)[:MAX_TRANSCRIPT]
 
 
@@ -50,7 +50,8 @@ def clean(answer: str) -> str | None:
     return title[:MAX_TITLE].rstrip() or None
 
 
-def _lines(message: s.Message) -> Sequence[str]:
+def spoken(message: s.Message) -> Sequence[str]:
+    """What a message says in plain words, a line for each part that says anything; its payloads are shortened."""
     if message.role == "system" or "completionResult" in (message.content.metadata or ()):
         return []
     who = "Assistant" if message.role == "assistant" else "User"
