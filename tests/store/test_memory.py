@@ -2,10 +2,7 @@ import pytest
 
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import Write
-
-pytest.register_assert_rewrite("tests.store.conformance", "tests.store.conformance_threads")
-
-from tests.store.conformance import (  # noqa: E402 - the asserts in it are explained from here on
+from tests.store.conformance import (
     ManualClock,
     RunStoreConformance,
     Scope,
@@ -14,7 +11,7 @@ from tests.store.conformance import (  # noqa: E402 - the asserts in it are expl
     row,
     started,
 )
-from tests.store.conformance_threads import ThreadConformance  # noqa: E402
+from tests.store.conformance_threads import ThreadConformance
 
 
 @pytest.fixture

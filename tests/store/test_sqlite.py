@@ -19,10 +19,7 @@ from tenuto.store.ports import Committed, Fence, HeldBy, Inbox, Scope, Versioned
 from tenuto.store.sqlite_connect import meaning
 from tenuto.store.sqlite_jobs import Job
 from tenuto.store.sqlite_rows import SQL
-
-pytest.register_assert_rewrite("tests.store.conformance", "tests.store.conformance_threads")
-
-from tests.store.conformance import (  # noqa: E402 - the asserts in it are explained from here on
+from tests.store.conformance import (
     FULL,
     LONG,
     OTHER_THREAD,
@@ -41,7 +38,7 @@ from tests.store.conformance import (  # noqa: E402 - the asserts in it are expl
     started,
     taken,
 )
-from tests.store.conformance_threads import ThreadConformance  # noqa: E402
+from tests.store.conformance_threads import ThreadConformance
 
 
 @pytest.fixture
