@@ -58,6 +58,8 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         TypeError: An unknown option, or one given under both spellings.
     """
+    if not given:
+        return {}
     options = renamed(given, OPTIONS, "option", meant)
     if (settings := options.get("model_settings")) is not None:
         options["model_settings"] = renamed_settings(settings)
@@ -102,6 +104,8 @@ def merge(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any
     A model record, a tool choice, a message and a tool are one value each: half of one must not end up in another (the
     key of one provider at the address of another).
     """
+    if not call:
+        return dict(defaults)
     merged = overlaid(defaults, call)
     merged.update((name, call[name]) for name in _WHOLE if name in call)
     for name in _BY_NAME:

@@ -104,6 +104,8 @@ class Setup(Struct, frozen=True):
     def overridden(self, *keys: int) -> Setup:
         """With what `tenuto.testing.override` has put in place for the agents `keys`; the last one wins."""
         known = overrides.get()
+        if not known:
+            return self
         changed = {name: value for key in keys for name, value in known.get(key, {}).items()}
         if not changed:
             return self

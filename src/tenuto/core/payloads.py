@@ -9,6 +9,7 @@ Source: chunk catalogue of the Mastra agent stream (names and fields; camelCase 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -21,6 +22,7 @@ FinishReason = Literal[
 ]  # fmt: skip
 
 
+@cache
 def wire_name(name: str) -> str:
     """`tool_call_id` -> `toolCallId`, `from_` -> `from`."""
     head, *rest = name.rstrip("_").split("_")
@@ -55,6 +57,8 @@ class Usage(Payload, frozen=True):
 
     def __add__(self, other: Usage) -> Usage:
         """The sum; `raw` is the later one's."""
+        if self is NOTHING_USED:
+            return other
         return Usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
@@ -69,9 +73,13 @@ class Usage(Payload, frozen=True):
         )
 
 
+NOTHING_USED = Usage()
+"""What is added to; itself, it adds nothing."""
+
+
 def _cost(a: Usage, b: Usage) -> float | None:
     """The sum, unless tokens of either have no known price."""
-    if any(usage.cost is None and usage.total_tokens for usage in (a, b)):
+    if (a.cost is None and a.total_tokens) or (b.cost is None and b.total_tokens):
         return None
     return None if a.cost is b.cost is None else round((a.cost or 0.0) + (b.cost or 0.0), 12)
 

@@ -143,20 +143,42 @@ def apply(state: RunState, record: r.AnyRecord) -> RunState:
 
 
 def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, PLR0911, PLR0912 - one row per record
+    # What every run has comes first, for each row that is passed over takes time.
     match record:
         case r.RunStarted():
             _check(state, record, record.max_steps > 0, "without a budget")
             return replace(_to(state, "starting"), run_id=record.run_id, max_steps=record.max_steps)
         case r.Prepared():
             return _to(state, "ready")
-        case r.StepPrepared():
-            due = state.step + (state.phase == "ready")
-            _check(state, record, record.step == due, f"where step {due} is due")
-            return state
         case r.ModelStarted():
             return _model_started(state, record)
         case r.ModelEnded():
             return _model_ended(state, record)
+        case r.StepJudged():
+            return _step_judged(state, record)
+        case r.Finalised():
+            calls = tuple(call if call.status in CLOSED else replace(call, status="aborted") for call in state.calls)
+            return replace(_to(state, "closing"), calls=calls, reason=record.reason)
+        case r.Finished():
+            done = _to(state, "done")
+            return done if record.tripwire is None else replace(done, reason="other")
+        case r.Assessed():
+            return _assessed(state, record)
+        case r.ToolStarted():
+            _check(state, record, not state.aborted and not state.blocked, "after an abort or a block")
+            call = _call(state, record, record.call_id)
+            _check(state, record, record.attempt == call.attempt + 1, f"after attempt {call.attempt}")
+            return _move(state, call, "intended", attempt=record.attempt)
+        case r.ToolEnded():
+            call = _call(state, record, record.call_id)
+            current = call.status != "intended" or record.attempt == call.attempt
+            _check(state, record, current, f"in attempt {call.attempt}")
+            moved = _move(state, call, record.outcome)
+            return _with_refused(moved, call.id) if record.refused else moved
+        case r.StepPrepared():
+            due = state.step + (state.phase == "ready")
+            _check(state, record, record.step == due, f"where step {due} is due")
+            return state
         case r.AttemptFailed():
             _check_current(state, record)
             if record.again:
@@ -172,19 +194,6 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
         case r.ModelFailed():
             _check_current(state, record)
             return replace(_to(state, "judged"), reason="error")
-        case r.Assessed():
-            return _assessed(state, record)
-        case r.ToolStarted():
-            _check(state, record, not state.aborted and not state.blocked, "after an abort or a block")
-            call = _call(state, record, record.call_id)
-            _check(state, record, record.attempt == call.attempt + 1, f"after attempt {call.attempt}")
-            return _move(state, call, "intended", attempt=record.attempt)
-        case r.ToolEnded():
-            call = _call(state, record, record.call_id)
-            current = call.status != "intended" or record.attempt == call.attempt
-            _check(state, record, current, f"in attempt {call.attempt}")
-            moved = _move(state, call, record.outcome)
-            return _with_refused(moved, call.id) if record.refused else moved
         case r.DataWritten():
             call = _call(state, record, record.call_id)
             _check(state, record, call.status == "intended", f"of a call that is {call.status!r}")
@@ -196,8 +205,6 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             return _move(_to(state, "calling"), call, _decided(call, approved=record.approved or record.inner))
         case r.SegmentStarted():
             return replace(state, recoveries=state.recoveries + (record.cause == "recover"))
-        case r.StepJudged():
-            return _step_judged(state, record)
         case r.AbortRequested():
             return replace(state, aborted=True)
         case r.Parked():
@@ -205,12 +212,6 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             right = waiting == set(record.call_ids) and waiting == _ids(state, PENDING) != set()
             _check(state, record, right, "while it is not these calls, and these only, that are open")
             return _to(state, "parked")
-        case r.Finalised():
-            calls = tuple(call if call.status in CLOSED else replace(call, status="aborted") for call in state.calls)
-            return replace(_to(state, "closing"), calls=calls, reason=record.reason)
-        case r.Finished():
-            done = _to(state, "done")
-            return done if record.tripwire is None else replace(done, reason="other")
         case _:
             assert_never(record)
 

@@ -6,7 +6,7 @@ result are tied by `tool_call_id`, which is unique in a prompt once the renderer
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec import Struct
@@ -122,7 +122,7 @@ class AssistantTurn(Struct, frozen=True, omit_defaults=True, rename=wire_name, t
     @property
     def calls(self) -> tuple[CallPart, ...]:
         """The calls of the step."""
-        return tuple(part for part in self.content if isinstance(part, CallPart))
+        return tuple([part for part in self.content if isinstance(part, CallPart)])
 
     @property
     def text(self) -> str:
@@ -173,7 +173,7 @@ def linked_files(turn: Turn) -> list[FilePart]:
     """The files of a turn, or of the results in it, that are links."""
     match turn:
         case UserTurn() | AssistantTurn():
-            parts = list[object](turn.content)
+            parts: Sequence[object] = turn.content
         case ToolTurn():
             parts = [part for result in turn.results for part in result.content or ()]
         case SystemTurn():

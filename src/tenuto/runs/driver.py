@@ -313,20 +313,21 @@ class Driver:
 
     async def _execute(self, journal: Journal, commands: Sequence[m.Command]) -> None:
         run, alone = self.run, self._work.alone
-        match commands:
-            case [m.Prepare()]:
+        command = commands[0] if len(commands) == 1 else None
+        match command:
+            case m.Prepare():
                 await alone(self._prepare(journal))
-            case [m.CallModel() as command]:
+            case m.CallModel():
                 await alone(call_model(run, journal, command), lambda: run.listening)
-            case [m.AssessCalls() as command]:
+            case m.AssessCalls():
                 await alone(assess_calls(run, journal, command))
-            case [m.Park() as command]:
+            case m.Park():
                 await self._park(journal, command)
-            case [m.JudgeStep() as command]:
+            case m.JudgeStep():
                 await alone(judge_step(run, journal, command), lambda: run.listening)
-            case [m.Finalise() as command]:
+            case m.Finalise():
                 await alone(finalise(run, journal, command))
-            case [m.Finish()]:
+            case m.Finish():
                 await alone(finish(run, journal))
             case _:
                 await self._answer_calls(journal, commands)

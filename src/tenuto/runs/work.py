@@ -25,6 +25,7 @@ class Work:
     def __init__(self, loop: asyncio.AbstractEventLoop, grace: float) -> None:
         self._loop = loop
         self._grace_seconds = grace
+        self._task: asyncio.Task[Any] | None = None
         self._alone: asyncio.Task[Any] | None = None
         self._waiting: Callable[[], bool] = bool
         self._cut_short = False
@@ -37,9 +38,10 @@ class Work:
 
         While `waiting()` holds it is cancelled at once, at any other time after the grace.
         """
-        task = asyncio.current_task()
+        task = self._task or asyncio.current_task()
         assert task is not None  # noqa: S101 - drivers run as tasks
-        self._alone, self._waiting, self._cut_short = task, waiting, False
+        self._task = self._alone = task
+        self._waiting, self._cut_short = waiting, False
         cancelled = task.cancelling()  # more than 0 when the loop ends and this is part of the clearing up
         if self._interrupted:
             self.interrupt()

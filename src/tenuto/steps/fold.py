@@ -51,13 +51,37 @@ BODIES_KEPT = 1 << 20
 """Bytes of request bodies that a run's steps keep for `step.request.body`; the last step's is always there."""
 
 
-def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912 - one row per record
+def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912, PLR0915 - one row per record
     """Take `record` into the run's data."""
+    # What every run has comes first, for each row that is passed over takes time.
     match record:
         case r.RunStarted() | r.SegmentStarted():
             run.traced = record.trace or run.traced
         case r.Prepared():
             _prompt(run, record)
+        case r.ModelStarted():
+            pass
+        case r.ModelEnded():
+            run.corrections, run.repaired = (), None
+            titles = {call.id: call.title for call in record.calls if call.title is not None}
+            run.draft = StepDraft(record.said, titles=titles)
+            run.prompt.append(record.said.turn)
+        case r.StepJudged():
+            _close(run, record.reason)
+            _conclude(run, record)
+            if record.feedback is not None:
+                take_feedback(run, record.feedback)
+                run.prompt.append(UserTurn((Text(record.feedback.text),)))
+        case r.Finalised():
+            _end(run, record)
+        case r.Finished():
+            run.tripwire = record.tripwire or run.tripwire
+        case r.Assessed() if run.draft is not None:
+            run.draft.shown.update(record.shown or {})
+        case r.ToolStarted() if run.draft is not None:
+            run.draft.unsettled.discard(record.call_id)
+        case r.ToolEnded():
+            _answer(run, record)
         case r.StepPrepared():
             run.changes = record
             run.veiled = tuple(dict.fromkeys((*run.veiled, *record.veiled)))
@@ -69,36 +93,15 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912 - one 
             run.draft = run.draft or (None if record.said is None else StepDraft(record.said))
             run.tripwire = record.tripwire
             run.error = run.error or (None if record.error is None else error_of(record.error))
-        case r.ModelEnded():
-            run.corrections, run.repaired = (), None
-            titles = {call.id: call.title for call in record.calls if call.title is not None}
-            run.draft = StepDraft(record.said, titles=titles)
-            run.prompt.append(record.said.turn)
         case r.ModelFailed():
             run.draft = StepDraft(record.said)
             run.error = run.error or error_of(record.error)
-        case r.Assessed() if run.draft is not None:
-            run.draft.shown.update(record.shown or {})
-        case r.ToolStarted() if run.draft is not None:
-            run.draft.unsettled.discard(record.call_id)
-        case r.ToolEnded():
-            _answer(run, record)
         case r.DataWritten() if run.draft is not None:
             _write(run.draft, record)
         case r.Decision():
             _decide(run, record)
-        case r.StepJudged():
-            _close(run, record.reason)
-            _conclude(run, record)
-            if record.feedback is not None:
-                take_feedback(run, record.feedback)
-                run.prompt.append(UserTurn((Text(record.feedback.text),)))
         case r.AbortRequested():
             run.draft = run.draft or (StepDraft(record.said) if record.said is not None else None)
-        case r.Finalised():
-            _end(run, record)
-        case r.Finished():
-            run.tripwire = record.tripwire or run.tripwire
         case _:
             pass
 
@@ -312,6 +315,8 @@ def step_result(run: Run, draft: StepDraft, reason: p.FinishReason) -> StepResul
 
 def call_chunks(run_id: str, draft: StepDraft) -> tuple[c.ToolCall, ...]:
     """The step's calls as chunks."""
+    if not draft.said.turn.calls:
+        return ()
     return tuple(
         c.ToolCall(
             run_id,

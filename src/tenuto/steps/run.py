@@ -18,7 +18,7 @@ from tenuto.core.chunks import ToolResult
 from tenuto.core.clock import Clock
 from tenuto.core.errors import ModelTimeout, TenutoError
 from tenuto.core.ids import IdSource
-from tenuto.core.payloads import Json, TripwirePayload, Usage
+from tenuto.core.payloads import NOTHING_USED, Json, TripwirePayload, Usage
 from tenuto.core.request_context import RequestContext
 from tenuto.core.spans import SpanLink
 from tenuto.machine.records import Answered, Decision, Delegated, Said, StepPrepared, WaitsFor
@@ -43,7 +43,7 @@ from tenuto.structured.modes import Fitting
 from tenuto.structured.output import StructuredOutput
 from tenuto.tools.approval import ApprovalPolicy
 from tenuto.tools.hooks import NO_HOOKS, Hooks
-from tenuto.tools.toolbox import RunnableTool, Toolbox
+from tenuto.tools.toolbox import NO_TOOLS, RunnableTool, Toolbox
 
 if TYPE_CHECKING:
     from tenuto.processors.chain import Chain
@@ -222,8 +222,8 @@ class Run(Struct, eq=False):
     model: LanguageModel | None = None
     changes: StepPrepared | None = None
     inputs: StepInputs = StepInputs()
-    own_tools: Toolbox = field(default_factory=Toolbox)
-    toolbox: Toolbox = field(default_factory=Toolbox)
+    own_tools: Toolbox = NO_TOOLS
+    toolbox: Toolbox = NO_TOOLS
     specs: tuple[ToolSpec, ...] = ()
     provider_tools: tuple[ProviderTool, ...] = ()
     hooks: Hooks = NO_HOOKS
@@ -265,7 +265,7 @@ class Run(Struct, eq=False):
     repaired: tuple[int, tuple[Message, ...]] | None = None
     tripwire: TripwirePayload | None = None
     replaced: tuple[Message, ...] | None = None
-    usage: Usage = Usage()
+    usage: Usage = NOTHING_USED
     error: TenutoError | None = None
     timed_out: ModelTimeout | None = None
     ended_at: float | None = None

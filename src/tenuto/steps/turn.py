@@ -59,6 +59,7 @@ class TurnBuilder:
         self._content: list[_Open | AssistantPart] = []
         self._open: dict[str, _Open] = {}
         self._calls: set[str] = set()
+        self._turn: AssistantTurn | None = None
         self.start: RequestStart | None = None
         self.finish: Finish | None = None
         self.metadata: p.ResponseMetadataPayload = p.ResponseMetadataPayload()
@@ -100,8 +101,13 @@ class TurnBuilder:
     @property
     def turn(self) -> AssistantTurn:
         """What the model has said so far."""
-        parts = (part.close() if isinstance(part, _Open) else part for part in self._content)
-        return AssistantTurn(tuple(part for part in parts if part is not None))
+        if self._turn is not None:
+            return self._turn
+        parts = [part.close() if isinstance(part, _Open) else part for part in self._content]
+        turn = AssistantTurn(tuple([part for part in parts if part is not None]))
+        if self.finish is not None:
+            self._turn = turn  # nothing comes after the end
+        return turn
 
     @property
     def empty(self) -> bool:

@@ -175,3 +175,6 @@ def _checked(name: object) -> str:
 
 def _origin(fn: Callable[..., Any] | None) -> str:
     return f"{getattr(fn, '__module__', '?')}.{getattr(fn, '__qualname__', type(fn).__name__)}"
+
+
+NO_TOOLS = Toolbox()
