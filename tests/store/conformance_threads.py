@@ -469,6 +469,15 @@ class Children:
         assert await store.commit(fence, write) == Committed(2, 1)
         assert (await store.run("r1", resource="ann")).status == "running"
 
+    async def test_a_child_belongs_to_its_parent_s_resource_unless_it_names_one(self, store):
+        fence = await started(store)
+        await store.commit(fence, Write(run_id="r2", run=replace(CHILD, resource_id=None)))
+        other = replace(CHILD, run_id="r3", resource_id="ann-helper")
+        await store.commit(fence, Write(run_id="r3", run=other))
+        assert (await store.run("r2", resource=ANYONE)).resource_id == "ann"
+        assert (await store.run("r3", resource=ANYONE)).resource_id == "ann-helper"
+        assert await store.runs(resource=None) == []
+
     async def test_a_grandchild_has_the_same_root(self, store):
         fence = await started(store)
         await store.commit(fence, Write(run_id="r2", run=CHILD))

@@ -85,6 +85,16 @@ class TestRetention:
             await store.swap(ThreadRow(id=name, resource="ann"), 0)
         assert (await store.prune(events_older_than=0, threads_older_than=0)).threads == 5
 
+    async def test_scores_go_batch_by_batch(self, store, clock, monkeypatch):
+        monkeypatch.setattr("tenuto.store.sqlite_prune.SCORES", 2)
+        for number in range(5):
+            await store.post(score(f"s{number}"))
+        clock.advance(50)
+        await store.post(score("young"))
+        done = await store.prune(events_older_than=0, scores_older_than=50)
+        assert done.scores == 5
+        assert [each.id for each in await store.scores(resource="ann")] == ["young"]
+
     async def test_a_tree_loses_its_events_and_goes_by_its_root(self, store, clock):
         fence = await started(store)
         child = Write(run_id="r2", run=CHILD, records=(Note(1),), events=(delta(0), delta(1)), status="success")

@@ -54,7 +54,7 @@ from tenuto.store.rules import (
     stale,
 )
 from tenuto.store.scopes import owns
-from tenuto.store.thread_rules import check_child, check_owned
+from tenuto.store.thread_rules import as_child, check_child, check_owned
 from tenuto.store.waiting import Waiters
 
 if TYPE_CHECKING:
@@ -332,8 +332,7 @@ class InMemoryStore(ThreadCalls):
         if write.run is not None:
             parent = self._runs.get(write.run.parent_id or "")
             check_child(write, fence.scope, parent, known=row is not None)
-            root_id = None if parent is None else parent.root_id
-            row = replace(write.run, status="running", root_id=root_id)
+            row = replace(as_child(write.run, parent), status="running")
         parent = None if row is None else self._runs.get(row.parent_id or "")
         check_open(
             fence,

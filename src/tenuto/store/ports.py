@@ -69,7 +69,8 @@ class RunRow(Struct, frozen=True, kw_only=True):
         durable: Its journal and events are kept; those of other runs are forgotten at commit, and the row some time
             after its end.
         parent_id: The run whose call `parent_call_id` started it. Such a child writes in the scope of its root, under
-            the root's fence, and ends when its parent ends, at the latest (`interrupted`).
+            the root's fence, and ends when its parent ends, at the latest (`interrupted`). It belongs to the resource
+            of its parent, unless it names one.
         root_id: The run at the top of its tree; its own id when it has no parent. Set by the store.
         loop_version: Rules that drove it; an older process leaves it alone.
         first_event: Index of the first event that is kept, set by the store: those before it were streamed before

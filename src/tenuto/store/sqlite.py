@@ -247,8 +247,9 @@ class SQLiteStore(ThreadCalls):
         events_older_than: float,
         runs_older_than: float | None = None,
         threads_older_than: float | None = None,
+        scores_older_than: float | None = None,
     ) -> Pruned:
-        """Drop what is no longer wanted of durable runs that are over, and old threads; then write the log back.
+        """Drop what is no longer wanted of durable runs that are over, old threads and scores; then write the log back.
 
         Plain runs that nobody drives any more, because their process was killed, become `interrupted` first. Of each
         durable run its last event stays, and its row says that the others are gone (`RunRow.first_event`). Suspended
@@ -261,6 +262,7 @@ class SQLiteStore(ThreadCalls):
                 events; None: never.
             threads_older_than: Seconds after its last change after which a thread goes, with its messages, vectors
                 and sub-threads, unless a run is driven or suspended in it; None: never.
+            scores_older_than: Seconds after which a score goes; None: never.
 
         Raises:
             ConfigurationError: Runs would be dropped before their events.
@@ -274,8 +276,11 @@ class SQLiteStore(ThreadCalls):
         if runs_older_than is not None:
             runs = await self._in_batches(sqlite_prune.drop_runs, now - runs_older_than)
         threads = 0 if threads_older_than is None else await self._drop_threads(now - threads_older_than)
+        scores = 0
+        if scores_older_than is not None:
+            scores = await self._in_batches(sqlite_prune.drop_scores, now - scores_older_than)
         await self._writer.do(lambda c, _: c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall(), alone=True)
-        return Pruned(events, runs, threads)
+        return Pruned(events, runs, threads, scores)
 
     async def aclose(self) -> None:
         """See `RunStore.aclose`. Every call that was made before is carried out."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenuto.core.errors import StoreError
 from tenuto.store.ports import TERMINAL_STATUS, Committed, Fence, HeldBy, RunRow, RunStatus, Scope, Write
@@ -17,7 +16,7 @@ from tenuto.store.rules import check_claimed, check_effect, check_open, check_or
 from tenuto.store.sqlite_prune import drop_run, tree
 from tenuto.store.sqlite_rows import FORMAT, SQL, check_format, lives, packed, place_of, run_of
 from tenuto.store.sqlite_threads import Said, check_scope_owned, said_of, say
-from tenuto.store.thread_rules import check_child
+from tenuto.store.thread_rules import as_child, check_child
 
 
 class Terms(Struct, frozen=True):
@@ -242,7 +241,7 @@ class Transaction:
         found = self._execute(SQL["run"], (child.parent_id,)).fetchone()
         parent = None if found is None else run_of(found)
         check_child(write, fence.scope, parent, known=known is not None)
-        self._start(replace(child, root_id=None if parent is None else parent.root_id), known=False)
+        self._start(as_child(child, parent), known=False)
 
     def _start(self, run: RunRow, *, known: bool) -> None:
         now = self._now

@@ -21,15 +21,19 @@ BATCH: Final = 100
 """Runs per transaction, so that nobody else waits long."""
 
 
+SCORES: Final = 1_000
+"""Scores per transaction."""
+
 Drop = Callable[[sqlite3.Connection, float], int]
 
 
 class Pruned(Struct, frozen=True):
-    """How many runs, children not counted, lost their events or were dropped; and how many threads were."""
+    """How many runs, children not counted, lost their events or were dropped; how many threads and scores were."""
 
     events: int = 0
     runs: int = 0
     threads: int = 0
+    scores: int = 0
 
 
 def drop_events(connection: sqlite3.Connection, ended_by: float) -> int:
@@ -79,6 +83,11 @@ def tree(connection: sqlite3.Connection, n: int, run_id: str) -> list[tuple[int,
     for _, parent in found:
         found += [(child[0], child[1]) for child in connection.execute(SQL["children_of"], (parent,)).fetchall()]
     return found
+
+
+def drop_scores(connection: sqlite3.Connection, stored_by: float) -> int:
+    """Drop a batch of scores that were stored by then; returns how many."""
+    return connection.execute(SQL["drop_scores"], (stored_by, SCORES)).rowcount
 
 
 def untouched(connection: sqlite3.Connection, since: float) -> list[int]:

@@ -5,6 +5,8 @@ Invariant: nothing here changes anything; see `rules`.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from tenuto.core.errors import StoreError
 from tenuto.store.ports import TERMINAL_STATUS, RunRow, Scope, ThreadEdit, ThreadRow, Write
 from tenuto.store.rules import elsewhere
@@ -101,3 +103,11 @@ def check_child(write: Write, scope: Scope, parent: RunRow | None, *, known: boo
         raise StoreError(message, id="RUN_NOT_OPEN")
     if parent.scope != scope:
         raise elsewhere(parent.run_id, scope)
+
+
+def as_child(child: RunRow, parent: RunRow | None) -> RunRow:
+    """The row of a child as it is added: in the tree of its parent, and its resource's unless it has one of its own."""
+    if parent is None:
+        return child
+    resource = parent.resource_id if child.resource_id is None else child.resource_id
+    return replace(child, root_id=parent.root_id, resource_id=resource)

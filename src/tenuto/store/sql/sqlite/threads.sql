@@ -137,6 +137,9 @@ SELECT format, score FROM scores WHERE score_id = ?;
 INSERT INTO scores (score_id, format, resource_id, run_id, scorer_id, entity_id, created_at, score)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: drop_scores
+DELETE FROM scores WHERE n IN (SELECT n FROM scores WHERE n > 0 AND created_at <= ? ORDER BY n LIMIT ?);
+
 -- name: scores
 SELECT format, score FROM scores
 WHERE resource_id IS ?1 AND (?2 IS NULL OR scorer_id = ?2) AND (?3 IS NULL OR entity_id = ?3)
