@@ -1,7 +1,7 @@
 """`create_scorer`: a scorer made of up to four steps, each done by a function or by a model.
 
-Invariant: the steps run in the order `preprocess`, `analyze`, `score`, `reason`, each sees what the ones before it found, and a score is a finite number; what a
-step raises is what `run` raises.
+Invariant: the steps run in the order `preprocess`, `analyze`, `score`, `reason`, each sees what the ones before it
+found, and a score is a finite number; what a step raises is what `run` raises.
 
 Source: the four steps of Mastra's `createScorer`.
 """

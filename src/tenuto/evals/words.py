@@ -11,21 +11,22 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 
-_INSIDE = "'\u2019-."
-_WORD = re.compile(rf"\w+(?:[{_INSIDE}]\w+)*", re.UNICODE)
+_INSIDE = "'\u2019.-"
+_LETTER = r"[\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0eff\u1780-\u17ff]"
+_WORD = re.compile(rf"{_LETTER}+(?:[{_INSIDE}]{_LETTER}+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1780-\u17ff]+")
-_SPACES = re.compile(r"\s+", re.UNICODE)
+_SPACES = re.compile(r"\s+")
 
 _FUNCTION_WORDS = frozenset(
-    (
-        "a about above after again all also am an and any are as at be because been before being below "
-        "between both but by can could did do does doing don't down during each else ever every few for from "
-        "further get give had has have having he her here hers him his how i if in into is isn't it it's its "
-        "itself just let like may me might more most must my no nor not now of off on once only or other our "
-        "ours out over own please same shall she should so some such tell than that that's the their theirs "
-        "them then there there's these they this those through to too under until up upon us very was we were "
-        "what what's when where which while who whom why will with would yes you your yours "
-    ).split()
+    """
+    a about above after again all also am an and any are as at be because been before being below between both
+    but by can could did do does doing don't down during each else ever every few for from further get give had
+    has have having he her here hers him his how i if in into is isn't it it's its itself just let like may me
+    might more most must my no nor not now of off on once only or other our ours out over own please same shall
+    she should so some such tell than that that's the their theirs them then there there's these they this those
+    through to too under until up upon us very was we were what what's when where which while who whom why will
+    with would yes you your yours
+    """.split()  # noqa: SIM905 - a text is easier to read than a list of strings
 )
 """English words that say little by themselves."""
 
