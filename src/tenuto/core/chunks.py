@@ -192,6 +192,12 @@ class ToolOutputDenied(Chunk, frozen=True, tag="tool-output-denied"):
     metadata: Json = None
 
 
+class IsTaskComplete(Chunk, frozen=True, tag="is-task-complete"):
+    """Scorers said whether the task is complete; before the `step-finish` of the step they looked at."""
+
+    payload: p.IsTaskCompletePayload
+
+
 class StepFinish(Chunk, frozen=True, tag="step-finish"):
     """The end of a step, after its tools."""
 
@@ -307,6 +313,7 @@ TaggedChunk = (
     | ToolCallApproval
     | ToolCallSuspended
     | ToolOutputDenied
+    | IsTaskComplete
     | StepFinish
     | Finish
     | Tripwire

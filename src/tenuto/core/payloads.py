@@ -382,6 +382,35 @@ class FinishPayload(Payload, frozen=True):
     metadata: StepMetadata
 
 
+class ScorerVerdict(Payload, frozen=True):
+    """What one scorer said of whether a task is complete; `duration` in ms.
+
+    Attributes:
+        errored: It raised, or was not done when the time was over; it counts as not passed.
+    """
+
+    score: float
+    passed: bool
+    scorer_id: str
+    scorer_name: str
+    duration: float
+    reason: str | None = None
+    errored: bool | None = None
+
+
+class IsTaskCompletePayload(Payload, frozen=True):
+    """What the scorers of `is_task_complete` said of a step; `iteration` from 1, `duration` in ms."""
+
+    iteration: int
+    passed: bool
+    results: tuple[ScorerVerdict, ...]
+    duration: float
+    timed_out: bool
+    max_iteration_reached: bool
+    suppress_feedback: bool
+    reason: str | None = None
+
+
 class TripwirePayload(Payload, frozen=True):
     """A processor blocked the run."""
 
