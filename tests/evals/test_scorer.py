@@ -52,7 +52,7 @@ async def test_what_cannot_be_scored_has_no_score_and_no_reason_is_asked_for():
 
 @pytest.mark.parametrize("wrong", ["1", float("nan"), float("inf"), [1]], ids=repr)
 async def test_a_score_that_is_no_number(wrong):
-    with pytest.raises(ConfigurationError, match="'x' gave .*; return a number") as caught:
+    with pytest.raises(ConfigurationError, match=r"'x' gave .*; return a number") as caught:
         await create_scorer(id="x", score=lambda _: wrong).run("q", "a")
     assert caught.value.id == "SCORER_SCORE_INVALID"
 

@@ -10,7 +10,7 @@ from tenuto.evals.words import dice, keywords, stem, words
     [
         ("", []),
         ("Don't re-order A-17!", ["don't", "re-order", "a-17"]),
-        ("ＡＢＣ café cafe\u0301", ["abc", "café", "café"]),
+        ("\uff21\uff22\uff23 café cafe\u0301", ["abc", "café", "café"]),
         ("日本語テスト", ["日本", "本語", "語テ", "テス", "スト"]),
         ("水", ["水"]),
         ("Python版3.11", ["python", "3.11", "版"]),

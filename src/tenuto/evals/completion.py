@@ -237,12 +237,8 @@ def _reasons(verdicts: Sequence[ScorerVerdict], complete: bool) -> str | None:  
 
 def feedback_of(result: CompletionResult, *, last: bool) -> str:
     """What the model is told of a check that was not passed; `last`: there is no further step."""
-    lines = [
-        (
-            f"The task is not complete yet: {sum(each.passed for each in result.scorers)} of "
-            f"{len(result.scorers)} checks passed."
-        )
-    ]
+    passed = sum(each.passed for each in result.scorers)
+    lines = [f"The task is not complete yet: {passed} of {len(result.scorers)} checks passed."]
     for each in result.scorers:
         verdict = "passed" if each.passed else "could not be made" if each.errored else f"failed (score {each.score:g})"
         lines.append(f"- {each.scorer_name}: {verdict}" + (f": {each.reason}" if each.reason else ""))
