@@ -17,6 +17,8 @@ from tenuto.core import chunks, payloads
 from tenuto.core.clock import SystemClock
 from tenuto.core.ids import RandomIds
 from tenuto.durable import DurableAgent
+from tenuto.evals.completion import IsTaskCompleteDict
+from tenuto.evals.declared import SamplingDict, ScorerDict
 from tenuto.messages.convert import to_turns
 from tenuto.messages.input import MessageReader, system_turns
 from tenuto.models.ports import NamedTool
@@ -35,7 +37,7 @@ from tests.mastra_names import NAMES
 
 PAGE = Path(__file__).parent.parent / "docs" / "mastra-map.md"
 ROOMS = {
-    "memory", "processors", "sub-agents", "scorers", "signals", "voice", "editor", "workflows", "workspace",
+    "memory", "processors", "sub-agents", "signals", "voice", "editor", "workflows", "workspace",
     "background tasks", "evented agents", "engines", "replay caches", "prepared runs", "authorisation",
 }  # fmt: skip
 OBJECTS: Mapping[str, Any] = {
@@ -61,6 +63,9 @@ KEYS: Mapping[str, Any] = {
     "tracing_context": TracingContextDict.__annotations__,
     "transform": TransformPolicy.__annotations__,
     "delegation": DelegationDict.__annotations__,
+    "is_task_complete": IsTaskCompleteDict.__annotations__,
+    "scorers": ScorerDict.__annotations__,
+    "sampling": SamplingDict.__annotations__,
 }
 """The keys of dicts that have a type; those of the others are tried, below."""
 

@@ -94,6 +94,8 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         error_processors: *Dynamic.* Processors that may have a failed model asked again.
         max_processor_retries: *Dynamic.* How often processors may have an answer made again (default: not at all; a
             failed model is asked 3 times more).
+        scorers: *Dynamic.* By name, scorers that look at runs once they have ended; their scores are stored. See
+            `docs/evals.md`.
         durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
         abort_grace: Seconds that tools and callbacks that are still going on get after an abort.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from typing_extensions import TypeVar
 
+from tenuto.evals.declared import Scorers
 from tenuto.messages.input import SystemInput
 from tenuto.options import DefaultOptions, ModelConfig, Processors
 from tenuto.store.ports import RunStore
@@ -49,6 +50,7 @@ class AgentFields(TypedDict, total=False):
     output_processors: Processors
     error_processors: Processors
     max_processor_retries: int | Callable[..., int | Awaitable[int]] | None
+    scorers: Scorers | Callable[..., Scorers | Awaitable[Scorers]] | None
     durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float

@@ -19,6 +19,7 @@ from tenuto.calls import AppServices, make_host
 from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.errors import ConfigurationError, RunError, TenutoError
 from tenuto.durable import DurableAgent, create_durable_agent
+from tenuto.evals.scorer import Scorer
 from tenuto.machine.records import LOOP_VERSION
 from tenuto.runs.recovery import RecoveryPolicy, sweep
 from tenuto.runs.segments import recover_run
@@ -27,6 +28,7 @@ from tenuto.steps.functions import add_functions
 from tenuto.steps.run import UNSET
 from tenuto.store.memory import InMemoryStore
 from tenuto.store.ports import RunRow, RunStore
+from tenuto.store.scores import ScoreRow
 
 _log = logging.getLogger("tenuto")
 
@@ -45,6 +47,7 @@ class Tenuto:
         functions: By name; options that hold one of them survive a restart.
         deps: Live objects for the tools of agents that have no `deps=` of their own; see there.
         pubsub: Carries wake-ups; default: within this process.
+        scorers: By key; agents and calls may name them by key or id.
 
     Raises:
         ConfigurationError: An agent of another app, or two agents of one id.
@@ -59,6 +62,7 @@ class Tenuto:
         functions: Mapping[str, Callable[..., Any]] | None = None,
         deps: Any = UNSET,
         pubsub: PubSub | None = None,
+        scorers: Mapping[str, Scorer] | None = None,
         clock: Clock | None = None,
     ) -> None:
         if not isinstance(cast("object", agents), Mapping):
@@ -77,7 +81,9 @@ class Tenuto:
             self._say_nothing_lasts()
         self._check_ids()
         add_functions(functions or {})
-        services = AppServices(self, self.store, self.bus, deps)
+        self._scorers = dict(scorers or {})
+        by_name = {**{scorer.id: scorer for scorer in self._scorers.values()}, **self._scorers}
+        services = AppServices(self, self.store, self.bus, deps, by_name)
         for agent in self._agents.values():
             agent.slot.fill(services)
 
@@ -103,6 +109,57 @@ class Tenuto:
                 return agent
         known = ", ".join(repr(agent.id) for agent in self._agents.values()) or "none"
         raise ConfigurationError(f"There is no agent with the id {agent_id!r}; known: {known}.", id="AGENT_NOT_FOUND")
+
+    def list_scorers(self) -> Mapping[str, Scorer]:
+        """The scorers of the app, by key."""
+        return dict(self._scorers)
+
+    def get_scorer(self, key: str) -> Scorer:
+        """The scorer registered under `key`.
+
+        Raises:
+            ConfigurationError: `SCORER_NOT_FOUND`; it names the known keys.
+        """
+        return self._scorer(self._scorers, key, "key")
+
+    def get_scorer_by_id(self, scorer_id: str) -> Scorer:
+        """The scorer with this id.
+
+        Raises:
+            ConfigurationError: `SCORER_NOT_FOUND`; it names the known ids.
+        """
+        return self._scorer({scorer.id: scorer for scorer in self._scorers.values()}, scorer_id, "id")
+
+    def _scorer(self, scorers: Mapping[str, Scorer], name: str, what: str) -> Scorer:
+        if name not in scorers:
+            known = ", ".join(map(repr, scorers)) or "none"
+            message = f"There is no scorer with the {what} {name!r}; known: {known}."
+            raise ConfigurationError(message, id="SCORER_NOT_FOUND")
+        return scorers[name]
+
+    async def list_scores(
+        self,
+        *,
+        resource: str | None = None,
+        run_id: str | None = None,
+        scorer_id: str | None = None,
+        agent_id: str | None = None,
+        offset: int = 0,
+        limit: int = 100,
+    ) -> list[ScoreRow]:
+        """Stored scores, the one stored last first.
+
+        Args:
+            resource: The owner of the runs; None: runs that have none.
+            run_id: Only those of this run.
+            scorer_id: Only those of this scorer.
+            agent_id: Only those of this agent's runs.
+            offset: How many to pass over.
+            limit: At most so many.
+        """
+        return await self.store.scores(
+            resource=resource, run_id=run_id, scorer_id=scorer_id, entity_id=agent_id, offset=offset, limit=limit
+        )
 
     async def start(self) -> None:
         """Begin background work: with `recovery="auto"`, take up what other processes left."""

@@ -38,16 +38,20 @@ from tenuto.steps.values import validated_values
 from tenuto.store.ports import RunStore
 from tenuto.structured.output import StructuredOutput, read_output
 
+if TYPE_CHECKING:
+    from tenuto.evals.scorer import Scorer
+
 OutputT = TypeVar("OutputT", default=str)
 
 
 class AppServices(Struct, frozen=True):
-    """What an app gives its agents; `deps` serves those that have none of their own."""
+    """What an app gives its agents; `deps` serves those that have none of their own, `scorers` are by key and id."""
 
     app: Any
     store: RunStore
     bus: PubSub
     deps: Any = UNSET
+    scorers: Mapping[str, Scorer] = {}
 
     def wake(self, run_id: str, index: int) -> None:
         """Tell the viewers of a run that its log reaches `index`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from tenuto.core.request_context import RequestContext
+    from tenuto.evals.declared import ScorerDict
     from tenuto.messages.input import SystemInput
     from tenuto.models.ports import LanguageModel
     from tenuto.options import AllOptions, ModelConfig
@@ -103,6 +104,24 @@ class Introspection:
         """The same as `list_tools`."""
         return await self.list_tools(request_context=request_context)
 
+    async def list_scorers(self, *, request_context: Any = None) -> Mapping[str, ScorerDict]:
+        """The agent's scorers by name, each with its sampling and filter, as they were given.
+
+        Raises:
+            TenutoError: `AGENT_GET_SCORERS_FUNCTION_EMPTY_RETURN`.
+            ConfigurationError: The agent's function gave a sampling or a filter that cannot work.
+        """
+        from tenuto.core.errors import TenutoError
+        from tenuto.evals.declared import read_scorers
+
+        found = await self._resolved(self.setup().definition.scorers, request_context)
+        if found is None:
+            if self.setup().definition.scorers is None:
+                return {}
+            message = "The scorers function of the agent returned nothing; return a dict, which may be empty."
+            raise TenutoError(message, id="AGENT_GET_SCORERS_FUNCTION_EMPTY_RETURN", domain="AGENT", category="USER")
+        return {each.name: each.to_dict() for each in read_scorers(found)}
+
     async def get_default_options(self, *, request_context: Any = None) -> AllOptions:
         """The default options, under their snake_case names.
 
@@ -142,6 +161,10 @@ class Introspection:
     def get_tools_sync(self, *, request_context: Any = None) -> Mapping[str, RunnableTool]:
         """`get_tools` for code without an event loop."""
         return _waited(lambda: self.get_tools(request_context=request_context))
+
+    def list_scorers_sync(self, *, request_context: Any = None) -> Mapping[str, ScorerDict]:
+        """`list_scorers` for code without an event loop."""
+        return _waited(lambda: self.list_scorers(request_context=request_context))
 
     def get_default_options_sync(self, *, request_context: Any = None) -> AllOptions:
         """`get_default_options` for code without an event loop."""

@@ -16,6 +16,8 @@ from tenuto.core.abort import AbortSignal
 from tenuto.core.chunks import AnyChunk
 from tenuto.core.errors import TenutoError
 from tenuto.core.request_context import RequestContext
+from tenuto.evals.completion import IsTaskCompleteDict
+from tenuto.evals.declared import Scorers
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.turns import ProviderOptions
 from tenuto.models.downloads import DownloadsDict
@@ -130,6 +132,10 @@ class SegmentOptions(TypedDict, total=False):
             step.
         on_iteration_complete: Gets an `IterationContext` after each step; what it returns (`{"continue": False}`,
             `{"feedback": "..."}`) steers a plain run. A durable one is only observed.
+        is_task_complete: Scorers that say whether the task is done; while it is not, the run goes on; see
+            `IsTaskCompleteDict`.
+        scorers: That look at the run once it has ended, in place of the agent's; see `tenuto.evals.ScorerDict`.
+        return_scorer_data: Whether `result.scoring_data` holds what scorers get (default False).
         on_finish: Gets the `Result` of a run that neither failed nor was aborted.
         on_error: Gets the exception the run failed with.
         on_abort: Gets an `AbortEvent`.
@@ -174,6 +180,9 @@ class SegmentOptions(TypedDict, total=False):
     on_step_finish: Callable[[StepResult], object]
     prepare_step: Callable[[StepContext], object]
     on_iteration_complete: Callable[[IterationContext], object]
+    is_task_complete: IsTaskCompleteDict
+    scorers: Scorers
+    return_scorer_data: bool
     on_finish: Callable[[Result[Any]], object]
     on_error: Callable[[TenutoError], object]
     on_abort: Callable[[AbortEvent], object]

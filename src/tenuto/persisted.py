@@ -31,6 +31,7 @@ PLAIN = (
     "tracing_options",
     "cost_limit",
     "token_limit",
+    "return_scorer_data",
 )
 """Persisted as they are."""
 
@@ -71,6 +72,8 @@ SPECIAL = (
     "transform",
     "delegation",
     *PROCESSORS,
+    "scorers",
+    "is_task_complete",
 )
 """Have a persisted form of their own, below."""
 
@@ -255,6 +258,20 @@ def refuse_processors(options: Mapping[str, Any]) -> None:
         raise ConfigurationError(message, id="DURABLE_OPTION_REFUSED")
 
 
+def _keep_scorers(given: Any, kept: dict[str, Any], _degraded: list[str]) -> None:
+    """By id: whoever takes the run up looks which of them it has."""
+    from tenuto.evals.declared import read_scorers
+
+    kept["scorers"] = {each.name: each.to_json() for each in read_scorers(given)}
+
+
+def _keep_completion(given: Any, kept: dict[str, Any], _degraded: list[str]) -> None:
+    """By id, too; `on_complete` belongs to the caller's process."""
+    from tenuto.evals.completion import read_completion
+
+    kept["is_task_complete"] = read_completion(given).to_json()
+
+
 def _lose(name: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
     """Functions of the caller's: another process has the agent's own, if it has any."""
     return lambda _given, _kept, degraded: degraded.append(name)
@@ -275,4 +292,6 @@ _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     "transform": _keep_transform,
     "delegation": _keep_delegation,
     **{name: _lose(name) for name in PROCESSORS},
+    "scorers": _keep_scorers,
+    "is_task_complete": _keep_completion,
 }

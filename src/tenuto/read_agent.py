@@ -38,6 +38,7 @@ DEFAULTS: Mapping[str, Any] = {
     "output_processors": None,
     "error_processors": None,
     "max_processor_retries": None,
+    "scorers": None,
     "durable": False,
     "store": None,
     "abort_grace": 5.0,
@@ -153,11 +154,18 @@ def _check_model(given: Any, agent_id: str) -> None:
         raise ConfigurationError(message, id="AGENT_CONSTRUCTOR_MODEL_REQUIRED", domain="AGENT")
 
 
+def _check_scorers(given: Any) -> None:
+    from tenuto.evals.declared import read_scorers
+
+    read_scorers(given)
+
+
 _CHECKS: Mapping[str, Callable[[Any], object]] = {
     "hooks": _check_hooks,
     "transform": _check_transform,
     **{name: _check_list(name) for name in ("input_processors", "output_processors", "error_processors")},
     "max_processor_retries": _check_limit,
+    "scorers": _check_scorers,
     "default_generate_options_legacy": read_defaults,
     "default_stream_options_legacy": read_defaults,
 }

@@ -48,7 +48,17 @@ _STRUCTURED = spellings(KEYS)
 _CHOICE = spellings(("type", "tool_name"))
 _DOWNLOADS = spellings(Downloads.__struct_fields__)
 _HOOKS = spellings(HOOK_KEYS)
-_WHOLE = (*PROCESSORS, "model", "tool_choice", "instructions", "system", "context", "transform")
+_WHOLE = (
+    *PROCESSORS,
+    "model",
+    "tool_choice",
+    "instructions",
+    "system",
+    "context",
+    "transform",
+    "scorers",
+    "is_task_complete",
+)
 _BY_NAME = ("toolsets", "client_tools", "structured_output")
 
 
@@ -310,6 +320,18 @@ def _made(make: Callable[[Any], Any]) -> Callable[[object, str], Any]:
     return lambda given, _name: make(given)
 
 
+def _scorers(given: object, _name: str) -> Any:
+    from tenuto.evals.declared import read_scorers
+
+    return read_scorers(given)
+
+
+def _completion(given: object, _name: str) -> Any:
+    from tenuto.evals.completion import read_completion
+
+    return read_completion(given)
+
+
 _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "max_steps": _positive,
     "stop_when": _conditions,
@@ -344,6 +366,9 @@ _READERS: Mapping[str, Callable[[object, str], Any]] = {
     "token_limit": _positive,
     "require_tool_approval": _policy,
     "structured_output": _made(read_output),
+    "scorers": _scorers,
+    "return_scorer_data": _flag,
+    "is_task_complete": _completion,
 }
 """By field of `Options`: what checks the option and gives the field's value."""
 

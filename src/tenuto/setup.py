@@ -96,7 +96,7 @@ class Setup(Struct, frozen=True):
         services = self.slot.services
         if services is None:
             return self
-        definition = replace(self.definition, app=services.app)
+        definition = replace(self.definition, app=services.app, app_scorers=services.scorers)
         if definition.deps is UNSET and services.deps is not UNSET:
             definition = replace(definition, deps=services.deps)
         return replace(self, definition=definition, given_store=services.store, wake=services.wake)

@@ -116,6 +116,12 @@ async def all_ended() -> None:
         await asyncio.wait(tasks)
 
 
+async def all_scored() -> None:
+    """Wait until nobody scores a run of this loop any more."""
+    while asides := list(Supervisor.current()._asides):
+        await asyncio.wait(asides)
+
+
 class Hasty(SystemClock):
     """A clock that does not wait, but writes down for how long it was asked to."""
 

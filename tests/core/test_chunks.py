@@ -57,6 +57,33 @@ WIRE_STEP = {
 }
 
 CATALOGUE = [
+    (
+        c.IsTaskComplete,
+        p.IsTaskCompletePayload(
+            1, False, (p.ScorerVerdict(0.5, False, "s", "S", 1.5, "no", errored=True),), 2.5, True, False, False, "no"
+        ),
+        "is-task-complete",
+        {
+            "iteration": 1,
+            "passed": False,
+            "results": [
+                {
+                    "score": 0.5,
+                    "passed": False,
+                    "scorerId": "s",
+                    "scorerName": "S",
+                    "duration": 1.5,
+                    "reason": "no",
+                    "errored": True,
+                }
+            ],
+            "duration": 2.5,
+            "timedOut": True,
+            "maxIterationReached": False,
+            "suppressFeedback": False,
+            "reason": "no",
+        },
+    ),
     (c.Start, p.StartPayload("a", "m1"), "start", {"id": "a", "messageId": "m1"}),
     (
         c.StepStart,

@@ -27,6 +27,8 @@ POINTS = {
     "run.after_abort": "an abort is stored, nobody has heard of it",
     "run.after_resume_claim": "FP10",
     "run.after_decision": "the decision is in the journal, its tool not begun",
+    "judge.after_check": "scorers have said whether the task is complete; that is not stored",
+    "judge.after_verdict": "it is stored, nobody was told",
     "run.after_finalise": "FP11",
     "run.before_terminal": "FP12",
     "run.after_terminal": "FP13, published",

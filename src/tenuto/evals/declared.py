@@ -83,10 +83,18 @@ class Declared(Struct, frozen=True):
                 return False
         return self.rate is None or fraction_of(key) < self.rate
 
+    def to_dict(self) -> ScorerDict:
+        """The declaration as it may be given."""
+        given: ScorerDict = {"scorer": self.scorer}
+        if self.rate is not None:
+            given["sampling"] = {"type": "ratio", "rate": self.rate}
+        if self.filter is not None:
+            given["filter"] = self.filter
+        return given
+
     def to_json(self) -> dict[str, Any]:
-        """The declaration as JSON, with the id in place of the scorer."""
-        sampling = {} if self.rate is None else {"sampling": {"type": "ratio", "rate": self.rate}}
-        return {"scorer": self.id, **sampling, **({} if self.filter is None else {"filter": self.filter})}
+        """The same with the scorer's id in its place."""
+        return {**self.to_dict(), "scorer": self.id}
 
 
 def fraction_of(key: str) -> float:

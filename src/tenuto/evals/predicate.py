@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from tenuto.core import codec
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.option_keys import spellings
 from tenuto.core.payloads import wire_name
@@ -48,6 +49,11 @@ def check_filter(given: object, owner: str) -> None:
         ConfigurationError: `SCORER_FILTER_INVALID`; it says where.
     """
     wrong = _wrong(given)
+    if wrong is None:
+        try:
+            codec.encode(given)
+        except TypeError as error:
+            wrong = f"is no JSON. {error}"
     if wrong is not None:
         raise ConfigurationError(f"The filter of scorer {owner!r} {wrong}", id="SCORER_FILTER_INVALID")
 

@@ -17,6 +17,7 @@ from tenuto.core.payloads import (
     ErrorInfo,
     FilePayload,
     FinishReason,
+    IsTaskCompletePayload,
     Json,
     SourcePayload,
     StepMetadata,
@@ -339,11 +340,19 @@ class Answered(Struct, frozen=True, omit_defaults=True, rename=wire_name):
     usage: Usage | None = None
 
 
+class TaskChecked(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """Scorers said whether the task is complete; `feedback` is what the model was told of it when it was not."""
+
+    check: IsTaskCompletePayload
+    feedback: Message | None = None
+
+
 class StepJudged(Record, frozen=True, tag="step-judged"):
     """The step is over: go on, or stop with this reason.
 
     Attributes:
-        feedback: What `on_iteration_complete` told the model.
+        checked: What the scorers of `is_task_complete` said; nobody asks them again.
+        feedback: What `on_iteration_complete` told the model, after theirs.
         answer: Of a final step whose answer was to be data.
         error: Why there is no such answer, when that fails the run.
     """
@@ -354,6 +363,7 @@ class StepJudged(Record, frozen=True, tag="step-judged"):
     feedback: Message | None = None
     answer: Answered | None = None
     error: ErrorInfo | None = None
+    checked: TaskChecked | None = None
 
 
 class AbortRequested(Record, frozen=True, tag="abort-requested"):

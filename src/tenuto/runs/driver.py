@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -33,6 +33,7 @@ from tenuto.runs.output import RunOutput
 from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
 from tenuto.runs.recovery import BACKOFF_SECONDS
 from tenuto.runs.result import build_result
+from tenuto.runs.scoring import live_scoring
 from tenuto.runs.troubles import closed, exhausted, internal, never_begun, preparation_failed
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
@@ -50,6 +51,10 @@ from tenuto.steps.tracing import Trace
 from tenuto.store.ports import Fence, HeldBy, RunRow, RunStore, Scope
 
 _log = logging.getLogger("tenuto")
+
+
+Aside = Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]
+"""Takes work that nobody waits for, and its name."""
 
 
 class Continued(Struct, frozen=True):
@@ -88,6 +93,7 @@ class Driver:
         renewer: Keeps the lease of a durable run alive.
         follow: Feeds an output that stays open beyond a suspension, from the index given.
         nested: Set for a child run, which its parent's step drives.
+        aside: Takes work that is about the run once it has ended.
 
     Attributes:
         store: Where the run is kept.
@@ -111,6 +117,7 @@ class Driver:
         renewer: Renewer | None = None,
         follow: Callable[[RunOutput[Any], int], None] | None = None,
         nested: Nested | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self.run: Run = run
         first = 0 if continued is None else continued.position.events
@@ -129,6 +136,7 @@ class Driver:
         self._follow = follow
         self._nested = nested
         self.journal: Journal | None = None
+        self._aside = aside
         self._work = Work(self._loop, run.definition.abort_grace)
 
     def abort(self, reason: object = None) -> None:
@@ -406,6 +414,18 @@ class Driver:
         if state.reason not in {"aborted", "error"}:
             await self._call_back(run.options.on_finish, result, "on_finish")
         self.output.end(result, STATUS.get(state.reason, "success"))
+        if run.scorers and self._aside is not None and state.reason not in {"aborted", "error"}:
+            self._begin_scoring(self._aside)
+
+    def _begin_scoring(self, aside: Aside) -> None:
+        """Have the run scored, which changes nothing about it."""
+        try:
+            work = live_scoring(self.run, self.store)
+        except Exception:  # noqa: BLE001 - its result is out
+            _log.exception("Run %s cannot be scored.", self.run.run_id)
+            return
+        if work is not None:
+            aside(work, f"scores of {self.run.run_id}")
 
     async def _call_back(self, callback: Callback | None, event: object, name: str) -> None:
         if callback is not None:

@@ -15,12 +15,14 @@ from typing_extensions import TypeVar
 from tenuto.core.chunks import File, ReasoningDelta, Source, ToolCall, ToolResult
 from tenuto.core.errors import OutputInvalid, TenutoError
 from tenuto.core.payloads import FinishReason, Json, TripwirePayload, Usage, wire_name
+from tenuto.evals.sample import ScoringData
 from tenuto.messages.convert import to_turns
 from tenuto.messages.stored import Message
 from tenuto.messages.turns import Turn
 from tenuto.messages.ui import UIMessage, to_ui_messages
 from tenuto.steps.results import PendingCall, RequestInfo, ResponseInfo, StepResult
 from tenuto.steps.run import UNSET, Run
+from tenuto.steps.scoring import scoring_data
 from tenuto.steps.transcript import all_messages, own_messages
 from tenuto.structured.schema import Unfit
 
@@ -65,6 +67,7 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
         error: Why the run failed, else None.
         tripwire: Why a processor blocked the run, else None; look at it before you use `text`.
         trace_id: Of the run's trace, 32 hex digits; None without a tracer.
+        scoring_data: With `return_scorer_data`: what scorers of this run get.
         span_id: Of the span around the run's last segment, 16 hex digits; None without a tracer.
         object_or_none: The structured output; None when there is none.
         object_state: Whether there is one: nobody asked for it, there is `none` (the run failed, waits, was aborted, or
@@ -92,6 +95,7 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
     tripwire: TripwirePayload | None = None
     trace_id: str | None = None
     span_id: str | None = None
+    scoring_data: ScoringData | None = None
     object_or_none: OutputT | None = None
     object_state: Literal["unasked", "none", "fits", "fallback"] = "unasked"
 
@@ -165,6 +169,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         tripwire=run.tripwire,
         trace_id=None if link is None else link.trace_id,
         span_id=None if link is None else link.span_id,
+        scoring_data=scoring_data(run) if run.options.return_scorer_data else None,
         object_or_none=structured,
         object_state=_object_state(run),
     )

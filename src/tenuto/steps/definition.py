@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tenuto.evals.scorer import Scorer
     from tenuto.steps.candidates import Candidate
     from tenuto.tools.approval import ApprovalPolicy
     from tenuto.tools.toolbox import Toolbox
@@ -44,6 +47,8 @@ class Definition(Struct, frozen=True):
     output_processors: Any = None
     error_processors: Any = None
     max_processor_retries: Any = None
+    scorers: Any = None
+    app_scorers: Mapping[str, Scorer] = {}
     app: Any = None
     resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, "tuple[Candidate, ...]"])
     """The models, once a run has resolved them; empty for dynamic ones."""

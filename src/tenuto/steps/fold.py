@@ -69,9 +69,10 @@ def absorb(run: Run, record: r.AnyRecord) -> None:  # noqa: C901, PLR0912, PLR09
         case r.StepJudged():
             _close(run, record.reason)
             _conclude(run, record)
-            if record.feedback is not None:
-                take_feedback(run, record.feedback)
-                run.prompt.append(UserTurn((Text(record.feedback.text),)))
+            for feedback in (None if record.checked is None else record.checked.feedback, record.feedback):
+                if feedback is not None:
+                    take_feedback(run, feedback)
+                    run.prompt.append(UserTurn((Text(feedback.text),)))
         case r.Finalised():
             _end(run, record)
         case r.Finished():

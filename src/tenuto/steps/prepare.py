@@ -23,6 +23,7 @@ from tenuto.steps.incoming import take_results
 from tenuto.steps.inputs import attentive
 from tenuto.steps.processing import bind_processors, block
 from tenuto.steps.run import UNSET
+from tenuto.steps.scoring import bind_scorers
 from tenuto.steps.veil import Veil
 from tenuto.structured.modes import Fitting
 from tenuto.structured.output import OWN_MODEL
@@ -64,6 +65,7 @@ async def bind(run: Run) -> None:
     run.hooks = await _hooks(run)
     run.veil = await _veil(run)
     await bind_processors(run)
+    await bind_scorers(run)
     await _bind_deps(run)
 
 

@@ -46,6 +46,9 @@ from tenuto.tools.hooks import NO_HOOKS, Hooks
 from tenuto.tools.toolbox import NO_TOOLS, RunnableTool, Toolbox
 
 if TYPE_CHECKING:
+    from tenuto.evals.completion import TaskCompletion
+    from tenuto.evals.declared import Declared
+    from tenuto.evals.scorer import Scorer
     from tenuto.processors.chain import Chain
     from tenuto.processors.state import States
     from tenuto.steps.processing import RunScreen
@@ -96,6 +99,9 @@ class Options(Struct, frozen=True):
     output_processors: Any = None
     error_processors: Any = None
     max_processor_retries: int | None = None
+    scorers: tuple[Declared, ...] | None = None
+    return_scorer_data: bool = False
+    is_task_complete: TaskCompletion | None = None
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -200,6 +206,7 @@ class Run(Struct, eq=False):
         repaired: The step, and the messages it is asked with again after a failure, as a processor gave them.
         tripwire: Why a processor ended the run.
         replaced: What processors made of the messages the run added, once it has ended.
+        scorers: That look at the run once it has ended; `judges` say whether its task is complete.
     """
 
     run_id: str
@@ -265,6 +272,8 @@ class Run(Struct, eq=False):
     repaired: tuple[int, tuple[Message, ...]] | None = None
     tripwire: TripwirePayload | None = None
     replaced: tuple[Message, ...] | None = None
+    scorers: tuple[Declared, ...] = ()
+    judges: tuple[Scorer, ...] = ()
     usage: Usage = NOTHING_USED
     error: TenutoError | None = None
     timed_out: ModelTimeout | None = None

@@ -36,9 +36,9 @@ def all_messages(run: Run, own: Sequence[Message] | None = None) -> tuple[Messag
     return tuple([message for message in (*run.context, *run.input, *added) if message.role != "system"])
 
 
-def feedback_message(message_id: str, text: str, at: float) -> Message:
+def feedback_message(message_id: str, text: str, at: float, metadata: Mapping[str, Any] = FEEDBACK) -> Message:
     """Feedback in its stored form."""
-    return Message(message_id, "assistant", timestamp(at), Content((TextPart(text),), metadata=FEEDBACK))
+    return Message(message_id, "assistant", timestamp(at), Content((TextPart(text),), metadata=metadata))
 
 
 def take_feedback(run: Run, feedback: Message) -> None:

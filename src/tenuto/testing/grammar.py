@@ -48,6 +48,7 @@ class _Grammar:
         self.resumed = resumed
         self.started = False
         self.ended = ""
+        self.checked = False
         self.step_open: bool | None = None if resumed else False  # None: this reader cannot know
         self.failed = self.aborted = False
         self.settling = False
@@ -94,7 +95,7 @@ class _Grammar:
     def on_step_start(self, _: c.StepStart) -> None:
         self.need(self.step_open is not True, "a step starts when the one before it has finished")
         self.step_open = True
-        self.settling = False
+        self.settling = self.checked = False
         self.calls = {}
         self.used_before = set(self.used)
 
@@ -111,6 +112,12 @@ class _Grammar:
         listed = self.resumed or called == made - taken_out
         self.need(listed, f"`step-finish` lists the step's calls ({called} for {made})")
         self.step_open = False
+
+    def on_check(self, _: c.IsTaskComplete) -> None:
+        self.need(self.step_open is not False, "`is-task-complete` stands inside the step it is about")
+        self.need(not self.checked, "`is-task-complete` comes once per step")
+        self.need(all(call.settled for call in self.calls.values()), "`is-task-complete` comes after the outcomes")
+        self.settling = self.checked = True
 
     def on_restart(self, _: c.AttemptRestarted) -> None:
         self.need(self.step_open is not False, "an attempt is restarted inside a step")
@@ -245,6 +252,7 @@ _HANDLERS: Mapping[type, Callable[[_Grammar, Any], None]] = {
     c.StepStart: _Grammar.on_step_start,
     c.StepFinish: _Grammar.on_step_finish,
     c.AttemptRestarted: _Grammar.on_restart,
+    c.IsTaskComplete: _Grammar.on_check,
     c.Error: _Grammar.on_error,
     c.Abort: _Grammar.on_abort,
     c.Tripwire: _Grammar.on_tripwire,

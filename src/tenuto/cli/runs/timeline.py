@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenuto.cli.runs.calls import CallStory
 from tenuto.cli.stream import as_text, signature
 from tenuto.cli.usage import tokens
-from tenuto.core.payloads import Usage, wire_name
+from tenuto.core.payloads import IsTaskCompletePayload, Usage, wire_name
 from tenuto.machine import records as r
 from tenuto.store.ports import EffectRow
 
@@ -139,7 +139,9 @@ class _Story:
                 self._add("end", f"{record.reason}{error}", at=record.at)
             case r.DataWritten():
                 self._add("tool", f"{self._calls.name(record.call_id)} wrote {record.type}", call_id=record.call_id)
-            case r.StepJudged(feedback=feedback):
+            case r.StepJudged(feedback=feedback, checked=checked):
+                if checked is not None:
+                    self._add("check", _verdict(checked.check))
                 if feedback is not None:
                     self._add("feedback", feedback.text)
             case r.Finished():
@@ -194,6 +196,13 @@ def _blocked(record: r.Blocked) -> str:
     if record.tripwire is None:
         return "a processor failed"
     return f"by processor {record.tripwire.processor_id}: {record.tripwire.reason}"
+
+
+def _verdict(check: IsTaskCompletePayload) -> str:
+    passed = sum(each.passed for each in check.results)
+    word = "the task is complete" if check.passed else "the task is not complete"
+    why = f": {check.reason}" if check.reason else ""
+    return f"{word} ({passed} of {len(check.results)} scorers passed it){why}"
 
 
 def _asked(record: r.Prepared) -> str:
