@@ -45,7 +45,8 @@ async def test_a_run_is_scored_after_it_has_ended(verb):
     [row] = await scores(store)
     assert (row.score, row.reason, row.scorer_id, row.run_id) == (6.0, "counted", "length", ran.result.run_id)
     assert (row.entity_id, row.entity_type, row.source) == ("a", "AGENT", "LIVE")
-    assert (row.thread_id, row.resource_id, row.trace_id, row.span_id) == (None, None, None, None)
+    assert (row.thread_id, row.resource_id) == (None, None)
+    assert (row.trace_id, row.span_id) == (ran.result.trace_id, ran.result.span_id)
     assert row.details == {"analyze": [1]}
     assert row.metadata["structuredOutput"] is False
     assert [message["role"] for message in row.input["inputMessages"]] == ["user"]
@@ -204,7 +205,8 @@ async def test_conformance_17_sampling(verb):
         "other half": {"scorer": scorer("other"), "sampling": ratio(0.5)},
     }
     one = Agent(id="a", model=ScriptedModel(lambda _: "x"), store=store, scorers=given)
-    runs = [(await run(verb, one)).result.run_id for _ in range(20)]
+    results = [(await run(verb, one)).result for _ in range(20)]
+    runs = {result.run_id: result.trace_id or result.run_id for result in results}
     rows = await scores(store, limit=1000)
     by = {
         name: {row.run_id for row in rows if row.scorer_id == name}
@@ -212,7 +214,7 @@ async def test_conformance_17_sampling(verb):
     }
     assert by["never"] == set()
     assert by["always"] == by["none"] == set(runs)
-    assert by["half"] == by["other"] == {each for each in runs if fraction_of(each) < 0.5}
+    assert by["half"] == by["other"] == {run_id for run_id, key in runs.items() if fraction_of(key) < 0.5}
 
 
 def test_the_fraction_of_a_run_is_spread_over_0_to_1():

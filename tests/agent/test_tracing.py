@@ -17,10 +17,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tenuto import Agent, RequestContext, Tenuto, create_durable_agent, tool
 from tenuto.errors import ModelError
+from tenuto.evals import create_scorer
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Gate, HTTPError, Reply, ScriptedModel
 from tenuto.tools import ToolFailed
-from tests.agent.kit import agent_on, all_ended, both, run
+from tests.agent.kit import agent_on, all_ended, all_scored, both, run
 
 
 class WhenAsked(InMemorySpanExporter):
@@ -302,3 +303,17 @@ print(any(name.startswith("opentelemetry") for name in sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+@both
+async def test_a_run_is_scored_under_its_trace_and_not_at_all_when_that_is_not_kept(verb):
+    store = InMemoryStore()
+    scorer = create_scorer(id="x", score=lambda _: 1)
+    one = Agent(id="a", model=ScriptedModel(lambda _: "x"), store=store, scorers={"x": scorer})
+    kept = await run(verb, one)
+    dropped = trace.SpanContext(7, 8, is_remote=True, trace_flags=trace.TraceFlags(0))
+    await run(verb, one, tracing_context={"current_span": trace.NonRecordingSpan(dropped)})
+    await all_scored()
+    [row] = await store.scores(resource=None)
+    assert (row.run_id, row.trace_id, row.span_id) == (kept.result.run_id, kept.result.trace_id, kept.result.span_id)
+    assert row.trace_id is not None

@@ -108,7 +108,8 @@ class Child:
         order = self.order
         store = SQLiteStore(order["store"], clock=LaterClock(order.get("ahead", 0.0)))
         agent = create_durable_agent(scenarios.agent_of(order["url"]))
-        app = Tenuto(agents={"clerk": agent}, store=store, recovery=order.get("recovery", "off"))
+        recovery_of = order.get("recovery", "off")
+        app = Tenuto(agents={"clerk": agent}, store=store, recovery=recovery_of, scorers=scenarios.SCORERS)
         return app, agent
 
     def live(self) -> dict[str, Any]:
@@ -144,7 +145,9 @@ class Child:
         scenario = SCENARIOS[self.order["scenario"]]
         app, agent = self.app()
         async with app:
-            more = {"require_tool_approval": True} if scenario.approve_all else {}
+            more: dict[str, Any] = {"require_tool_approval": True} if scenario.approve_all else {}
+            if scenario.checked:
+                more["is_task_complete"] = {"scorer_names": ["finished"]}
             prompt = prompt_of(scenario.name, self.order["tag"])
             append(self.dir / f"live-{self.order['id']}.jsonl", {"first": 0})
             output = self.output = await agent.stream(prompt, run_id=self.run_id, **more, **self.live())

@@ -82,6 +82,24 @@ ATTEMPTS: Mapping[str, Cell] = {
 }
 
 ASKED_ONCE = {1: 1, 2: 1}
+CHECKED = "judge.after_check"
+CHECKED_ONCE = {"check 1": 1, "check 2": 1}
+CHECKED_TWICE = {"check 1": 2, "check 2": 1}
+
+CHECKS: Mapping[str, Cell] = {
+    name: Cell(scenario="checked-task", kills=kills, effects=effects, requests=ASKED_ONCE)
+    for name, kills, effects in (
+        ("check", [Kill(CHECKED)], CHECKED_TWICE),
+        ("check-twice", [Kill(CHECKED), Kill(CHECKED)], {"check 1": 3, "check 2": 1}),
+        ("check-in-commit", [in_commit(CHECKED)], CHECKED_TWICE),
+        ("check-nobody-told", [committed(CHECKED)], CHECKED_ONCE),
+        ("check-unpublished", [unpublished(CHECKED)], CHECKED_ONCE),
+        ("check-stored", [Kill("judge.after_verdict")], CHECKED_ONCE),
+        ("check-stored-then-passed", [Kill("judge.after_verdict"), Kill("judge.after_verdict")], CHECKED_ONCE),
+        ("check-passed", [Kill("judge.after_verdict", 2)], CHECKED_ONCE),
+        ("check-next-step", [Kill("model.before_call", 2)], CHECKED_ONCE),
+    )
+}
 
 TOOLS: Mapping[str, Cell] = {
     "S29-FP4-once": Cell(scenario="once", kills=[Kill("model.after_commit")], effects={"a": 1}, requests=ASKED_ONCE),
@@ -252,6 +270,7 @@ MATRIX: Mapping[str, Cell] = {
     for group, cells in (
         ("text", TEXT),
         ("attempt", ATTEMPTS),
+        ("check", CHECKS),
         ("tool", TOOLS),
         ("decision", DECISIONS),
         ("recovery", RECOVERY),

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from tenuto import Agent, ToolContext, tool
 from tenuto.core import faults
+from tenuto.evals import Sample, create_scorer
 from tenuto.testing import AnyReply, Call, HTTPError, Reply
 from tenuto.tools import Applied, NotApplied, ToolFailed
 
@@ -243,8 +244,22 @@ TOOLS = [
     pay_only_once,
     pay_until_aborted,
 ]
-EFFECTS = {each.id: each.effects for each in TOOLS}
+EFFECTS = {**{each.id: each.effects for each in TOOLS}, "finished": "none"}
 NEEDS_APPROVAL = {each.id: bool(each.require_approval) for each in TOOLS}
+
+
+def _finished(sample: Sample) -> bool:
+    """Whether the answer is the whole one; that somebody asked is written down as if it were an effect."""
+    step = sample.input.iteration
+    call = {"call": f"check_{step}_0", "key": f"check {step}", "order": f"check {step}"}
+    append(Place.effects, {**call, "run": sample.input.run_id, "tool": "finished", "at": time.monotonic_ns()})
+    return sample.output_text != HALF
+
+
+HALF = "Half. "
+"""What the model says first, where the run is checked."""
+
+SCORERS = {"finished": create_scorer(id="finished", score=_finished)}
 
 
 def call_id(scenario: str, step: int, place: int) -> str:
@@ -265,6 +280,7 @@ class Scenario(Struct, frozen=True):
         approve_all: The run asks for approval of each call.
         fails: What becomes of the first request: `busy` is refused once, `gone` by the first model always, `cut` breaks
             off in the middle of the first model's answer.
+        checked: Its first answer is not the whole one, and a scorer says so.
         lockstep: The answer's deltas go out one by one, each when the one before it is in the log; for runs that are
             stopped in the middle.
     """
@@ -275,6 +291,7 @@ class Scenario(Struct, frozen=True):
     decisions: Mapping[str, tuple[Mapping[str, Any], ...]] = {}
     approve_all: bool = False
     fails: Literal["busy", "gone", "cut"] | None = None
+    checked: bool = False
     lockstep: bool = False
 
     @property
@@ -339,6 +356,7 @@ SCENARIOS = {
             ((("pay_keyed_asking", "a"),), (("pay_keyed_asking", "a"),)),
             decisions={"pay_keyed_asking": (APPLIED,)},
         ),
+        Scenario("checked-task", checked=True),
         Scenario("timeout", ((("pay_too_slow", "a"),), (("pay_too_slow", "a"),))),
         Scenario("late", ((("pay_late", "a"),), (("wait_for_late", "b"),), (("look", "c"),), (("pay_late", "a"),))),
         Scenario("raises", ((("pay_then_fail", "a"),), (("pay_then_fail", "a"),))),
@@ -370,6 +388,8 @@ def asked(body: Mapping[str, Any]) -> tuple[str, str, int]:
 
 def reply_of(scenario: Scenario, step: int) -> Reply:
     """What the model says in this step."""
+    if scenario.checked and step == 1:
+        return Reply(HALF)
     if step > len(scenario.rounds):
         return Reply(scenario.text, chunk_size=1)
     calls = [
