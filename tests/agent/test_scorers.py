@@ -356,3 +356,24 @@ async def test_return_scorer_data(verb, spelling):
 @both
 async def test_nobody_asked_for_scorer_data(verb):
     assert (await run(verb, agent())).result.scoring_data is None
+
+
+@both
+async def test_a_sub_agent_is_scored_by_its_own_scorers(verb):
+    store = InMemoryStore()
+    below = Agent(id="below", description="Knows.", model=ScriptedModel(["four"]), scorers={"x": scorer("below's")})
+    calls = Reply(calls=[Call("agent-below", {"prompt": "2 + 2?"}, "c1")])
+    one = Agent(
+        id="above",
+        model=ScriptedModel([calls, "it is four"]),
+        agents={"below": below},
+        store=store,
+        scorers={"x": scorer("above's")},
+    )
+    ran = await run(verb, one, "2 + 2?")
+    rows = {row.scorer_id: row for row in await scores(store)}
+    assert {name: (row.entity_id, row.score) for name, row in rows.items()} == {
+        "below's": ("below", 4.0),
+        "above's": ("above", 10.0),
+    }
+    assert rows["above's"].run_id == ran.result.run_id != rows["below's"].run_id

@@ -124,6 +124,7 @@ class ChildRuns:
             continued=continued,
             wake=self._driver.wake,
             nested=nested,
+            aside=self._driver.aside,
         )
         run.children = ChildRuns(driver)
         return driver

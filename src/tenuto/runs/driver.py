@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -33,7 +33,7 @@ from tenuto.runs.output import RunOutput
 from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
 from tenuto.runs.recovery import BACKOFF_SECONDS
 from tenuto.runs.result import build_result
-from tenuto.runs.scoring import live_scoring
+from tenuto.runs.scoring import Aside, begin_scoring
 from tenuto.runs.troubles import closed, exhausted, internal, never_begun, preparation_failed
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
@@ -51,10 +51,6 @@ from tenuto.steps.tracing import Trace
 from tenuto.store.ports import Fence, HeldBy, RunRow, RunStore, Scope
 
 _log = logging.getLogger("tenuto")
-
-
-Aside = Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]
-"""Takes work that nobody waits for, and its name."""
 
 
 class Continued(Struct, frozen=True):
@@ -136,7 +132,7 @@ class Driver:
         self._follow = follow
         self._nested = nested
         self.journal: Journal | None = None
-        self._aside = aside
+        self.aside = aside
         self._work = Work(self._loop, run.definition.abort_grace)
 
     def abort(self, reason: object = None) -> None:
@@ -414,18 +410,8 @@ class Driver:
         if state.reason not in {"aborted", "error"}:
             await self._call_back(run.options.on_finish, result, "on_finish")
         self.output.end(result, STATUS.get(state.reason, "success"))
-        if run.scorers and self._aside is not None and state.reason not in {"aborted", "error"}:
-            self._begin_scoring(self._aside)
-
-    def _begin_scoring(self, aside: Aside) -> None:
-        """Have the run scored, which changes nothing about it."""
-        try:
-            work = live_scoring(self.run, self.store)
-        except Exception:  # noqa: BLE001 - its result is out
-            _log.exception("Run %s cannot be scored.", self.run.run_id)
-            return
-        if work is not None:
-            aside(work, f"scores of {self.run.run_id}")
+        if run.scorers and self.aside is not None and state.reason not in {"aborted", "error"}:
+            begin_scoring(run, self.store, self.aside)
 
     async def _call_back(self, callback: Callback | None, event: object, name: str) -> None:
         if callback is not None:

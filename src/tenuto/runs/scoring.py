@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tenuto")
 
+Aside = Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]
+"""Takes work that nobody waits for, and its name."""
+
 _DEPTH = 8
 """Nested mappings of a request context whose values a filter sees."""
 
@@ -40,6 +43,17 @@ class Scored(Struct, frozen=True):
     run: Run
     data: ScoringData
     row: ScoreRow
+
+
+def begin_scoring(run: Run, store: RunStore, aside: Aside) -> None:
+    """Have `run`, which has just ended well, scored by `aside`."""
+    try:
+        work = live_scoring(run, store)
+    except Exception:  # noqa: BLE001 - its result is out
+        _log.exception("Run %s cannot be scored.", run.run_id)
+        return
+    if work is not None:
+        aside(work, f"scores of {run.run_id}")
 
 
 def live_scoring(run: Run, store: RunStore) -> Callable[[], Coroutine[Any, Any, None]] | None:

@@ -44,9 +44,9 @@ async def judge_step(run: Run, log: RunLog, command: JudgeStep) -> None:
     open_ones = any(call.status == "client" for call in log.state.calls)
     wanted = not open_ones and goes_on(reason, called=bool(log.state.calls))
     within = command.step < run.options.max_steps
-    checked = None if wanted or open_ones else await check_task(run, draft, last=not within)
-    wanted = wanted or (checked is not None and not checked.passed)
     bailed = any(came.bail for came in draft.delegated.values())
+    checked = None if wanted or open_ones or bailed else await check_task(run, draft, last=not within)
+    wanted = wanted or (checked is not None and not checked.passed)
     go_on = wanted and within and not bailed and not await _stopped(run, draft)
     said = await complete_iteration(run, draft, final=not go_on)
     if said.go_on is not None:
