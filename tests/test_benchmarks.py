@@ -42,6 +42,8 @@ def test_tiny_scenarios_of_durable_runs_run():
             assert found.keys() == {TENUTO, DURABLE}, said
         (found,) = measure(BY_NAME["viewers"], field, base_url, 1, said.append, small=True)
         assert found.keys() == {TENUTO}, said
+        (found,) = measure(BY_NAME["search"], field, base_url, 1, said.append, small=True)
+        assert found.keys() == {DURABLE}, said
         (found,) = measure(BY_NAME["parked"], field, base_url, 1, said.append, small=True)
         assert found[DURABLE][1:] == (0, 0), "a run that waits holds no task and no timer"
         (found,) = measure(BY_NAME["long-thread"], field, base_url, 1, said.append, small=True)

@@ -72,6 +72,16 @@ class Remembering(Client, Protocol):
         """Read the newest messages of a thread; returns how many it got."""
 
 
+class Searched(Client, Protocol):
+    """A contestant that finds earlier messages."""
+
+    async def remember(self, vectors: int) -> None:
+        """Store so many messages of one user, each with a vector."""
+
+    async def search(self) -> int:
+        """Find those like another vector, in whatever way takes longest; returns how many were compared."""
+
+
 @dataclass(frozen=True)
 class Size:
     """How much is done; the small one only shows that everything works."""
@@ -87,6 +97,7 @@ class Size:
     viewers: int = 200
     watched_chunks: int = 1_000
     thread_messages: int = 10_000
+    vectors: int = 10_000
 
 
 SMALL = Size(
@@ -101,6 +112,7 @@ SMALL = Size(
     viewers=10,
     watched_chunks=50,
     thread_messages=100,
+    vectors=100,
 )
 _ROUNDS = 10
 _WARM_CHUNKS = 5
@@ -267,6 +279,30 @@ async def long_thread(client: Remembering, size: Size) -> tuple[float, float, fl
     return wall / 1_000, long, short
 
 
+async def search(client: Searched, size: Size) -> tuple[float, float]:
+    """A search through a user's vectors: CPU ms, and CPU ms of the longest piece the event loop itself works at."""
+    await client.remember(size.vectors)
+    longest = 0.0
+
+    async def beat() -> None:
+        nonlocal longest
+        while True:
+            begun = time.thread_time()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.thread_time() - begun)
+
+    async def once() -> None:
+        if (compared := await client.search()) != size.vectors:
+            message = f"{compared} messages were compared and not {size.vectors}"
+            raise AssertionError(message)
+
+    await once()
+    beating = asyncio.ensure_future(beat())
+    spent = await _cpu(once, 5)
+    beating.cancel()
+    return spent / 1_000, longest * 1_000
+
+
 async def _held() -> tuple[int, int, int]:
     """Bytes of memory, tasks and timers of this process at rest: what was about to end has ended."""
     await asyncio.sleep(1)
@@ -325,6 +361,7 @@ SCENARIOS: dict[str, Callable[[Any, Size], Awaitable[Figures]]] = {
     "parked": parked,
     "viewers": viewers,
     "long-thread": long_thread,
+    "search": search,
 }
 
 

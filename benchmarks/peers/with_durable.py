@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
 from scenarios import QUESTION, main
 from with_tenuto import WithTenuto
 
-from tenuto import Agent, Tenuto
+from tenuto import Agent, Memory, Tenuto
+from tenuto.memory.config import SemanticRecall
+from tenuto.memory.likeness import packed
+from tenuto.memory.search import likest
 from tenuto.messages.stored import Content, Message, TextPart, timestamp
 from tenuto.store import SQLiteStore
-from tenuto.store.ports import Fence, ThreadEdit, ThreadRow
+from tenuto.store.ports import Fence, ThreadEdit, ThreadRow, VectorRow
+
+_THREADS = 20
 
 
 class WithDurable(WithTenuto):
@@ -52,10 +58,41 @@ class WithDurable(WithTenuto):
     async def recall(self, thread: str, last: int) -> int:
         return len(await self._store.messages(thread, resource="bench", last=last))
 
+    async def remember(self, vectors: int) -> None:
+        memory = Memory(store=self._store)
+        for thread in range(_THREADS):
+            ids = [f"{thread}-{place}" for place in range(vectors // _THREADS)]
+            messages = [{"id": each, "role": "user", "content": each} for each in ids]
+            await memory.save_messages(messages, thread_id=str(thread), resource_id="ann")
+            rows = [
+                VectorRow(
+                    resource="ann", thread=str(thread), message_id=each, part=0, space="bench", vector=_vector(each)
+                )
+                for each in ids
+            ]
+            await self._store.index(rows)
+
+    async def search(self) -> int:
+        found = await likest(
+            self._store,
+            _vector("the question"),
+            resource="ann",
+            space="bench",
+            config=SemanticRecall(),
+            thread="0",
+            known=(),
+        )
+        return len(found)
+
     def _new_agent(self, model: str) -> Agent:
         app = Tenuto(agents={"bench": super()._new_agent(model).replace(durable=True)}, store=self._store)
         self._apps[app] = asyncio.ensure_future(app.start())
         return app.get_agent("bench")
+
+
+def _vector(seed: str) -> bytes:
+    numbers = Random(seed)
+    return packed([numbers.gauss(0, 1) for _ in range(384)]) or b""
 
 
 if __name__ == "__main__":

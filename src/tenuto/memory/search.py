@@ -54,9 +54,7 @@ async def likest(
         place = rows[-1].place
         if len(rows) < PAGE:
             break
-    least = -2.0 if config.threshold is None else config.threshold
-    hits = [Hit(score, *key) for key, score in best.items() if score >= least]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.thread, hit.message_id))
+    return await asyncio.to_thread(_ranked, best, -2.0 if config.threshold is None else config.threshold)
 
 
 def _keep_best(best: _Best, wanted: bytes, rows: Sequence[VectorRow], known: Collection[str]) -> None:
@@ -65,6 +63,11 @@ def _keep_best(best: _Best, wanted: bytes, rows: Sequence[VectorRow], known: Col
         key = row.thread, row.message_id
         if row.message_id not in known and score > best.get(key, -2.0):
             best[key] = score
+
+
+def _ranked(best: _Best, least: float) -> list[Hit]:
+    hits = [Hit(score, *key) for key, score in best.items() if score >= least]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.thread, hit.message_id))
 
 
 async def taken(store: RunStore, hits: Sequence[Hit], resource: str, config: SemanticRecall) -> list[Hit]:
