@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tenuto import Agent, RequestContext, Tenuto, create_durable_agent, tool
 from tenuto.errors import ModelError
 from tenuto.evals import create_scorer
+from tenuto.processors import PIIDetector
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Gate, HTTPError, Reply, ScriptedModel
 from tenuto.tools import ToolFailed
@@ -317,3 +318,22 @@ async def test_a_run_is_scored_under_its_trace_and_not_at_all_when_that_is_not_k
     [row] = await store.scores(resource=None)
     assert (row.run_id, row.trace_id, row.span_id) == (kept.result.run_id, kept.result.trace_id, kept.result.span_id)
     assert row.trace_id is not None
+
+
+@both
+async def test_what_processors_took_out_is_in_no_span(verb):
+    pii = PIIDetector(redaction_method="placeholder", tool_results=True)
+    model = ScriptedModel([Call("tell", {}), "It is ann@example.com, too."])
+
+    @tool(effects="none")
+    def tell() -> str:
+        """Tell."""
+        return "ann@example.com"
+
+    agent = Agent(id="clerk", model=model, tools=[tell], input_processors=[pii], output_processors=[pii])
+    await run(verb, agent, "I am ann@example.com", telemetry={"record_inputs": True, "record_outputs": True})
+    seen = repr(
+        [(dict(span.attributes), [dict(event.attributes) for event in span.events]) for span in spans().values()]
+    )
+    assert "[EMAIL]" in seen
+    assert "ann@" not in seen

@@ -48,15 +48,16 @@ async def test_an_injection_is_blocked_and_talk_below_the_threshold_is_none():
 @pytest.mark.parametrize(
     ("strategy", "rewritten", "left"),
     [
-        ("warn", None, [ATTACK]),
-        ("filter", None, []),
-        ("rewrite", "What is 2+2?", ["What is 2+2?"]),
-        ("rewrite", "", []),
+        ("warn", None, ["hello", ATTACK]),
+        ("filter", None, ["hello"]),
+        ("rewrite", "What is 2+2?", ["hello", "What is 2+2?"]),
+        ("rewrite", "", ["hello"]),
     ],
 )
 async def test_what_becomes_of_an_injection(strategy, rewritten, left, caplog):
-    processor = PromptInjectionDetector(model=judge(injection(0.9, rewritten)), strategy=strategy, include_scores=True)
-    assert await texts(processor, ATTACK) == left
+    model = judge(injection(0), injection(0.9, rewritten))
+    processor = PromptInjectionDetector(model=model, strategy=strategy, include_scores=True)
+    assert await texts(processor, "hello", ATTACK) == left
     assert "jailbreak (0.90)" in caplog.text
 
 
@@ -84,7 +85,10 @@ async def test_a_question_that_fails(kind, failure, caplog):
 async def test_moderation_of_the_input():
     with pytest.raises(Tripwire, match="The input is not fit: hate"):
         await texts(ModerationProcessor(model=judge(scores(hate=0.5))), "x")
-    assert await texts(ModerationProcessor(model=judge(scores(hate=0.9)), strategy="filter"), "x") == []
+    filtering = ModerationProcessor(model=judge(scores(hate=0.9), scores()), strategy="filter")
+    assert await texts(filtering, "x", "y") == ["y"]
+    with pytest.raises(Tripwire, match="Nothing of the input is left"):
+        await texts(ModerationProcessor(model=judge(scores(hate=0.9)), strategy="filter"), "x")
     assert await texts(ModerationProcessor(model=judge(scores(hate=0.9)), strategy="warn"), "x") == ["x"]
 
 

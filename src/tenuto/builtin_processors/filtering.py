@@ -20,11 +20,22 @@ from tenuto.builtin_processors.text_parts import kept
 from tenuto.core.chunks import AnyChunk
 from tenuto.core.payloads import Json
 from tenuto.messages.stored import Message
-from tenuto.processors import HookContext
+from tenuto.processors import HookContext, InputContext
 
 _log = logging.getLogger("tenuto")
 
 Strategy = Literal["block", "warn", "filter", "redact"]
+
+
+def some_left(context: InputContext, passed: list[Message]) -> list[Message]:
+    """The messages that were not left out.
+
+    Raises:
+        Tripwire: All of them were: there is nothing to answer.
+    """
+    if context.messages and not passed:
+        context.abort(f"Nothing of the input is left: processor {context.processor_id!r} left all of it out.")
+    return passed
 
 
 class RuleFilter(Struct, frozen=True):

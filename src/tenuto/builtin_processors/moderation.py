@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from tenuto.builtin_processors.filtering import some_left
 from tenuto.builtin_processors.judging import ErrorStrategy, Judge, Scores, detections, named, over, told
 from tenuto.builtin_processors.options import count, one_of, share
 from tenuto.builtin_processors.pieces import JudgedPieces
@@ -83,13 +84,14 @@ class ModerationProcessor(Processor):
     async def process_input(self, context: InputContext) -> list[Message]:
         """See `Processor`."""
         last = len(context.messages) - 1
-        return [
+        passed = [
             message
             for place, message in enumerate(context.messages)
             if (self._last_only and place < last)
             or not message.text.strip()
             or await self._passes(context, message.text, (), "input")
         ]
+        return some_left(context, passed)
 
     async def process_output_stream(self, context: OutputStreamContext) -> list[AnyChunk]:
         """See `Processor`."""

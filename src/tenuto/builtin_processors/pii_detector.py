@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
-from tenuto.builtin_processors.filtering import RuleFilter, Strategy
+from tenuto.builtin_processors.filtering import RuleFilter, Strategy, some_left
 from tenuto.builtin_processors.judging import ErrorStrategy, Judge, Quotes, named, sure
 from tenuto.builtin_processors.options import one_of, share
 from tenuto.builtin_processors.patterns import PERSONAL
@@ -113,7 +113,7 @@ class PIIDetector(Processor):
                 continue
             for each in self._filter.messages(context, [message]):
                 passed += await self._asked(context, each)
-        return passed
+        return some_left(context, passed)
 
     async def process_output_stream(self, context: OutputStreamContext) -> list[AnyChunk]:
         """See `Processor`."""

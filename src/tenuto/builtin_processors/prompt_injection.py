@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, assert_never, get_args
 
+from tenuto.builtin_processors.filtering import some_left
 from tenuto.builtin_processors.judging import ErrorStrategy, Judge, Score, detections, named, over, told
 from tenuto.builtin_processors.message_text import with_whole_text
 from tenuto.builtin_processors.options import one_of, share
@@ -90,7 +91,7 @@ class PromptInjectionDetector(Processor):
             message if self._last_only and place < last else await self._judged(context, message)
             for place, message in enumerate(context.messages)
         ]
-        return [message for message in passed if message is not None]
+        return some_left(context, [message for message in passed if message is not None])
 
     async def _judged(self, context: InputContext, message: Message) -> Message | None:
         if not message.text.strip():

@@ -36,7 +36,7 @@ from tenuto.steps.transcript import all_messages, own_messages
 if TYPE_CHECKING:
     from tenuto.core.errors import ModelError
     from tenuto.messages.turns import AssistantPart, Turn
-    from tenuto.models.ports import LanguageModel
+    from tenuto.models.ports import LanguageModel, ModelRequest
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
 
@@ -55,14 +55,15 @@ class Request(Struct, frozen=True):
     response: ModelResponse | None = None
 
 
-async def process_request(run: Run, log: RunLog, prompt: Prompt, model: LanguageModel) -> Request:
-    """Ask `process_llm_request`.
+async def process_request(run: Run, log: RunLog, request: ModelRequest, model: LanguageModel) -> Request:
+    """Ask `process_llm_request` about the call as it would be made.
 
     Raises:
         Tripwire: One blocks the run.
         ProcessorError: One failed.
     """
-    chain = chain_at(run, log)
+    chain, prompt = chain_at(run, log), request.prompt
+    output = run.options.structured_output
     hooks = () if chain is None else chain["process_llm_request"]
     for hook in hooks:
         context = LLMRequestContext(
@@ -71,7 +72,9 @@ async def process_request(run: Run, log: RunLog, prompt: Prompt, model: Language
             model=model,
             step_number=len(run.steps),
             steps=tuple(run.steps),
-            tools=tuple(spec.name for spec in run.specs),
+            tools=tuple(spec.name for spec in request.tools),
+            request=request,
+            schema=None if output is None else output.schema.json_schema,
         )
         said = _mapping(hook, await hook.ask(context), _REQUEST, "None, {'prompt': turns} or {'response': response}")
         if (response := said.get("response")) is not None:

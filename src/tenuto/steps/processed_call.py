@@ -91,7 +91,7 @@ class ProcessedCall(ModelCall):
             Tripwire: One blocks the run.
             ProcessorError: One failed.
         """
-        self._sent = await process_request(self._run, self._log, self._sent.prompt, self._candidate.model)
+        self._sent = await process_request(self._run, self._log, self._request(), self._candidate.model)
 
     @property
     def _prompt(self) -> Prompt:

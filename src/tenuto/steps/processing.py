@@ -104,6 +104,7 @@ def _surroundings(run: Run) -> Surroundings:
         abort_signal=run.abort.signal,
         writer=run.screen,
         app=run.definition.app,
+        clock=run.clock,
     )
 
 
