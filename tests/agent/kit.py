@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tenuto import AbortController, Agent
 from tenuto.core.chunks import AnyChunk
 from tenuto.core.clock import SystemClock
-from tenuto.errors import ModelError, OutputInvalid, TenutoError
+from tenuto.errors import TenutoError
 from tenuto.runs.result import Result
 from tenuto.runs.supervisor import Supervisor
 from tenuto.testing import FakeProvider, Raw, chat_chunk
@@ -53,7 +53,9 @@ async def run(verb: str, agent: Agent[Any, Any], messages: Any = "hi", **options
     chunks = []
     try:
         result = await agent.generate(messages, **options, on_chunk=chunks.append)
-    except (ModelError, OutputInvalid) as error:
+    except TenutoError as error:
+        if error.result is None:
+            raise
         return Ran(error.result, chunks, error)
     return Ran(result, chunks, None)
 
