@@ -107,7 +107,7 @@ class Child:
     def app(self) -> tuple[Tenuto, DurableAgent[Any, Any]]:
         order = self.order
         store = SQLiteStore(order["store"], clock=LaterClock(order.get("ahead", 0.0)))
-        agent = create_durable_agent(scenarios.agent_of(order["url"]))
+        agent = create_durable_agent(scenarios.agent_of(order["url"], order.get("scenario")))
         recovery_of = order.get("recovery", "off")
         app = Tenuto(agents={"clerk": agent}, store=store, recovery=recovery_of, scorers=scenarios.SCORERS)
         return app, agent

@@ -101,6 +101,23 @@ CHECKS: Mapping[str, Cell] = {
     )
 }
 
+LOST = "its result was lost before it was checked"
+
+PROCESSED: Mapping[str, Cell] = {
+    "rejection": Cell(scenario="rejected", kills=[Kill("model.before_reject")], requests={1: 2, 2: 1}),
+    "rejection-in-commit": Cell(scenario="rejected", kills=[in_commit("model.before_reject")], requests={1: 2, 2: 1}),
+    "rejection-unpublished": Cell(scenario="rejected", kills=[unpublished("model.before_reject")], requests=ASKED_ONCE),
+    "rejected": Cell(scenario="rejected", kills=[Kill("model.after_reject")], requests=ASKED_ONCE),
+    "rejected-twice": Cell(
+        scenario="rejected",
+        kills=[Kill("model.before_reject"), Kill("model.after_reject")],
+        requests={1: 2, 2: 1},
+    ),
+    "result-unchecked": Cell(scenario="screened", kills=[Kill("tool.before_check")], effects={"a": 1}, told=LOST),
+    "result-checked": Cell(scenario="screened", kills=[AFTER_EFFECT], effects={"a": 1}, told=LOST),
+    "result-recorded": Cell(scenario="screened", kills=[AFTER_RESULT], effects={"a": 1}, told="screened: 6"),
+}
+
 TOOLS: Mapping[str, Cell] = {
     "S29-FP4-once": Cell(scenario="once", kills=[Kill("model.after_commit")], effects={"a": 1}, requests=ASKED_ONCE),
     "before-intent": Cell(scenario="once", kills=[in_commit("model.after_commit")], effects={"a": 1}),
@@ -271,6 +288,7 @@ MATRIX: Mapping[str, Cell] = {
         ("text", TEXT),
         ("attempt", ATTEMPTS),
         ("check", CHECKS),
+        ("processor", PROCESSED),
         ("tool", TOOLS),
         ("decision", DECISIONS),
         ("recovery", RECOVERY),

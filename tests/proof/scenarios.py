@@ -20,6 +20,7 @@ from msgspec import Struct
 from tenuto import Agent, ToolContext, tool
 from tenuto.core import faults
 from tenuto.evals import Sample, create_scorer
+from tenuto.processors import OutputStepContext, Processor, ToolResultChange, ToolResultContext
 from tenuto.testing import AnyReply, Call, HTTPError, Reply
 from tenuto.tools import Applied, NotApplied, ToolFailed
 
@@ -281,6 +282,7 @@ class Scenario(Struct, frozen=True):
         fails: What becomes of the first request: `busy` is refused once, `gone` by the first model always, `cut` breaks
             off in the middle of the first model's answer.
         checked: Its first answer is not the whole one, and a scorer says so.
+        processed: The agent has a processor that refuses the first answer and rewrites every result.
         lockstep: The answer's deltas go out one by one, each when the one before it is in the log; for runs that are
             stopped in the middle.
     """
@@ -292,6 +294,7 @@ class Scenario(Struct, frozen=True):
     approve_all: bool = False
     fails: Literal["busy", "gone", "cut"] | None = None
     checked: bool = False
+    processed: bool = False
     lockstep: bool = False
 
     @property
@@ -323,6 +326,8 @@ SCENARIOS = {
         Scenario("gone", text=LETTERS, fails="gone"),
         Scenario("cut", text=LETTERS, fails="cut", lockstep=True),
         Scenario("gone-tools", ((("pay", "a"),), (("put", "b"),)), fails="gone"),
+        Scenario("rejected", text=LETTERS, processed=True),
+        Scenario("screened", ((("pay", "a"),),), processed=True),
         Scenario("none", ((("look", "a"),),)),
         Scenario("idempotent", ((("put", "a"),),)),
         Scenario("once", ((("pay", "a"),),)),
@@ -382,7 +387,10 @@ def asked(body: Mapping[str, Any]) -> tuple[str, str, int]:
     """Scenario, tag and step (from 1) of a request."""
     text = next(message["content"] for message in body["messages"] if message["role"] == "user")
     words = dict(word.split("=") for word in str(text).split() if "=" in word)
-    said = sum(message["role"] == "assistant" for message in body["messages"])
+    said = sum(
+        message["role"] == "assistant" or (message["role"] == "system" and REFUSED in message["content"])
+        for message in body["messages"]
+    )
     return words["scenario"], words["tag"], said + 1
 
 
@@ -390,6 +398,8 @@ def reply_of(scenario: Scenario, step: int) -> Reply:
     """What the model says in this step."""
     if scenario.checked and step == 1:
         return Reply(HALF)
+    if scenario.processed and not scenario.rounds and step == 1:
+        return Reply("A draft.")
     if step > len(scenario.rounds):
         return Reply(scenario.text, chunk_size=1)
     calls = [
@@ -412,10 +422,29 @@ def failure_of(scenario: Scenario, model: str, before: int) -> AnyReply | None:
             return None
 
 
-def agent_of(url: str) -> Agent[Any]:
+REFUSED = "drafts are not accepted"
+
+
+class Screen(Processor):
+    """Refuses drafts, and rewrites the results of tools."""
+
+    id = "screen"
+
+    def process_output_step(self, context: OutputStepContext) -> None:
+        if context.text == "A draft.":
+            context.abort(REFUSED, retry=True)
+
+    def process_tool_result(self, context: ToolResultContext) -> ToolResultChange:
+        return {"result": f"screened: {len(context.result)} characters"}
+
+
+def agent_of(url: str, scenario: str | None = None) -> Agent[Any]:
     """The agent of every process."""
     models = [{"id": "openai/scripted", "url": url}, {"id": "openai/spare", "url": url}]
-    return Agent(id="clerk", name="Clerk", model=models, max_retries=1, tools=TOOLS, abort_grace=0.2)
+    more: dict[str, Any] = {}
+    if scenario is not None and SCENARIOS[scenario].processed:
+        more = {"output_processors": [Screen()], "max_processor_retries": 1}
+    return Agent(id="clerk", name="Clerk", model=models, max_retries=1, tools=TOOLS, abort_grace=0.2, **more)
 
 
 _warm = threading.Lock()
