@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from tenuto import AbortController, Agent
 from tenuto.core.chunks import AnyChunk
 from tenuto.core.clock import SystemClock
-from tenuto.errors import TenutoError
+from tenuto.errors import ModelError, OutputInvalid, TenutoError
+from tenuto.processors import ProcessorError
 from tenuto.runs.result import Result
 from tenuto.runs.supervisor import Supervisor
 from tenuto.testing import FakeProvider, Raw, chat_chunk
@@ -53,9 +54,7 @@ async def run(verb: str, agent: Agent[Any, Any], messages: Any = "hi", **options
     chunks = []
     try:
         result = await agent.generate(messages, **options, on_chunk=chunks.append)
-    except TenutoError as error:
-        if error.result is None:
-            raise
+    except (ModelError, OutputInvalid, ProcessorError) as error:
         return Ran(error.result, chunks, error)
     return Ran(result, chunks, None)
 
