@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,10 +50,10 @@ class Definition(Struct, frozen=True):
     scorers: Any = None
     app_scorers: Mapping[str, Scorer] = {}
     app: Any = None
-    resolved: dict[str, tuple[Candidate, ...]] = field(default_factory=dict[str, "tuple[Candidate, ...]"])
+    resolved: dict[str, tuple[Candidate, ...]] = {}
     """The models, once a run has resolved them; empty for dynamic ones."""
 
-    delegates: dict[str, Toolbox] = field(default_factory=dict[str, "Toolbox"])
+    delegates: dict[str, Toolbox] = {}
     """The tools with those of the sub-agents, once a run has put them together; empty for dynamic ones."""
 
     def __repr__(self) -> str:

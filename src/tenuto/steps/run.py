@@ -154,22 +154,22 @@ class StepDraft(Struct, eq=False):
     """
 
     said: Said
-    edited: dict[str, Any] = field(default_factory=dict[str, Any])
-    resumed: dict[str, Any] = field(default_factory=dict[str, Any])
-    suspended: dict[str, Any] = field(default_factory=dict[str, Any])
-    schemas: dict[str, str] = field(default_factory=dict[str, str])
-    unsettled: set[str] = field(default_factory=set[str])
-    declined: dict[str, str] = field(default_factory=dict[str, str])
-    denied: set[str] = field(default_factory=set[str])
-    results: dict[str, ToolResult] = field(default_factory=dict[str, ToolResult])
-    texts: dict[str, str] = field(default_factory=dict[str, str])
-    told: dict[str, Any] = field(default_factory=dict[str, Any])
+    edited: dict[str, Any] = {}
+    resumed: dict[str, Any] = {}
+    suspended: dict[str, Any] = {}
+    schemas: dict[str, str] = {}
+    unsettled: set[str] = set()
+    declined: dict[str, str] = {}
+    denied: set[str] = set()
+    results: dict[str, ToolResult] = {}
+    texts: dict[str, str] = {}
+    told: dict[str, Any] = {}
     titles: Mapping[str, str] = {}
-    shown: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
-    written: list[DataPart] = field(default_factory=list[DataPart])
-    delegated: dict[str, Delegated] = field(default_factory=dict[str, Delegated])
-    inner: dict[str, WaitsFor] = field(default_factory=dict[str, WaitsFor])
-    answered: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    shown: dict[str, dict[str, Any]] = {}
+    written: list[DataPart] = []
+    delegated: dict[str, Delegated] = {}
+    inner: dict[str, WaitsFor] = {}
+    answered: dict[str, Decision] = {}
 
 
 class Run(Struct, eq=False):
@@ -237,25 +237,25 @@ class Run(Struct, eq=False):
     veil: Veil | None = None
     veiled: tuple[str, ...] = ()
     attentive: Mapping[str, RunnableTool] = {}
-    writing: dict[str, RunnableTool] = field(default_factory=dict[str, RunnableTool])
+    writing: dict[str, RunnableTool] = {}
     prompt: Prompt = field(default_factory=Prompt)
-    input: list[Message] = field(default_factory=list[Message])
-    context: list[Message] = field(default_factory=list[Message])
+    input: list[Message] = []
+    context: list[Message] = []
     input_turns: tuple[Turn, ...] = ()
 
     trace: Trace = field(default_factory=Trace)
     traced: SpanLink | None = None
-    fetched: dict[str, RemoteFile] = field(default_factory=dict[str, RemoteFile])
+    fetched: dict[str, RemoteFile] = {}
     sent: Any = None
     announced: tuple[Json, ...] | None = None
     listening: bool = False
     draft: StepDraft | None = None
-    steps: list[StepResult] = field(default_factory=list[StepResult])
-    parts: list[MessagePart] = field(default_factory=list[MessagePart])
+    steps: list[StepResult] = []
+    parts: list[MessagePart] = []
     earlier: tuple[Message, ...] = ()
     first_message_id: str = ""
-    pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
-    effect_locks: dict[str, asyncio.Lock] = field(default_factory=dict[str, asyncio.Lock])
+    pending: dict[str, PendingCall] = {}
+    effect_locks: dict[str, asyncio.Lock] = {}
     fragile: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
     durable: bool = False
