@@ -106,6 +106,7 @@ class InMemoryStore(ThreadCalls):
         self._effects: dict[str, EffectRow] = {}
         self._rows: dict[tuple[str, str], Versioned] = {}
         self._children: dict[str, list[str]] = {}
+        self._forgotten: dict[str, int] = {}
         self._threads = Threads()
         self._waiters = Waiters()
 
@@ -429,7 +430,7 @@ class InMemoryStore(ThreadCalls):
 
     def _forget(self, row: RunRow) -> None:
         """Forget the log of a plain run; of the oldest ones the rows too, with those of their children."""
-        del self._logs[row.run_id]
+        self._forgotten[row.run_id] = self._logs.pop(row.run_id).events
         if row.parent_id is not None:
             return
         self._forgettable[row.run_id] = None
@@ -438,13 +439,16 @@ class InMemoryStore(ThreadCalls):
             for each in self._tree(oldest):
                 del self._runs[each]
                 self._logs.pop(each, None)
+                self._forgotten.pop(each, None)
                 self._children.pop(each, None)
                 self._posts.pop(each, None)
 
     def _owned_log(self, run_id: str, resource: Owner) -> _Log:
         row = self._runs.get(run_id)
         log = self._logs.get(run_id)
-        return _Log() if row is None or log is None or not owns(resource, row.resource_id) else log
+        if row is None or not owns(resource, row.resource_id):
+            return _Log()
+        return _Log(events=self._forgotten.get(run_id, 0)) if log is None else log
 
     def _decidable(self, item: Post) -> bool:
         if isinstance(item, Inbox):
