@@ -334,3 +334,20 @@ async def test_concurrent_runs_of_one_processor_do_not_mix():
     agent = Agent(id="a", model=model, output_processors=[pii])
     results = await asyncio.gather(*(agent.generate(f"{n}@example.com {n}") for n in range(20)))
     assert [result.text for result in results] == [f"to [EMAIL] {n}" for n in range(20)]
+
+
+@both
+@pytest.mark.parametrize("lists", ["error_processors", "fallbacks"])
+async def test_what_was_held_back_of_an_attempt_that_broke_is_gone_with_it(verb, lists, provider):
+    """The stream breaks while a word is held back; the next attempt begins with nothing of it."""
+    broken = raw(says("12"), says("3"), finish=None, drop_after=2)
+    provider.script(broken, raw(says("456 is it.")))
+    again = [StreamErrorRetryProcessor(retry_all_errors=True)] if lists == "error_processors" else []
+    guards = [PIIDetector(), BatchPartsProcessor()]
+    agent, _ = hasty(agent_on(provider, output_processors=guards, error_processors=again))
+    if lists == "fallbacks":
+        model = {"id": "test/m", "url": provider.base_url}
+        agent = agent.replace(model=[{"model": model}, {"model": model}])
+    ran = await run(verb, agent)
+    assert ran.result.text == "456 is it."
+    assert ran.result.messages[-1].text == "456 is it."
