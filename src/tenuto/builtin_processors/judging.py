@@ -18,7 +18,6 @@ from tenuto.core.errors import ModelError, OutputInvalid, TenutoError
 from tenuto.messages.bounded import valid_text
 from tenuto.messages.tags import tagged
 from tenuto.messages.turns import ProviderOptions
-from tenuto.models.ports import ModelSettings
 from tenuto.processors import HookContext
 from tenuto.structured.ask import ask
 
@@ -92,7 +91,6 @@ class Judge(Struct, frozen=True):
                 schema,
                 prompt,
                 instructions=f"{self.instructions}\n\n{_MATERIAL}",
-                settings=ModelSettings(temperature=0),
                 provider_options=self.provider_options,
                 abort=context.abort_signal,
             )
