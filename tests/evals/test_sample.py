@@ -14,8 +14,11 @@ ANSWER = (
 )
 
 
-def test_the_text_of_an_answer_is_without_feedback():
-    assert Sample("q", ANSWER).output_text == "Let me see.\n3."
+def test_the_text_of_an_answer_is_without_feedback_and_without_what_was_refused():
+    assert Sample("q", ANSWER).output_text == "3."
+    assert Sample("q", ANSWER[:2]).output_text == "Let me see."
+    told = message("assistant", "Be brief.", metadata={"completionResult": {"suppressFeedback": True}})
+    assert Sample("q", (ANSWER[0], told, ANSWER[2])).output_text == "Let me see.\n3."
 
 
 def test_the_text_of_a_question():

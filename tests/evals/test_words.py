@@ -17,6 +17,7 @@ from tenuto.evals.words import dice, keywords, stem, words
         ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
         ("Straße", ["strasse"]),
         ("... --- ''", []),
+        ("Babbage's Menabrea\u2019s it's", ["babbage", "menabrea", "it"]),
     ],
 )
 def test_words(text, found):

@@ -6,6 +6,7 @@ Invariant: importing this costs next to nothing; each name is loaded when it is 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tenuto.evals.batch import run_evals
     from tenuto.evals.builtins.completeness import create_completeness_scorer
     from tenuto.evals.builtins.grounding import create_faithfulness_scorer, create_hallucination_scorer
     from tenuto.evals.builtins.harm import create_bias_scorer, create_toxicity_scorer
@@ -15,16 +16,27 @@ if TYPE_CHECKING:
         create_tool_call_accuracy_scorer_code,
         create_tool_call_accuracy_scorer_llm,
     )
+    from tenuto.evals.completion import CompletionResult, IsTaskCompleteDict
+    from tenuto.evals.declared import SamplingDict, ScorerDict
     from tenuto.evals.judging import JudgePrompt
     from tenuto.evals.pipeline import create_scorer
+    from tenuto.evals.report import EvalItem, EvalReport, EvalResult, ScoreSummary
     from tenuto.evals.sample import CompletionContext, Sample, ScorerInput, ScoringData
     from tenuto.evals.scorer import Scorer, ScorerResult
 
 __all__ = [
     "CompletionContext",
+    "CompletionResult",
+    "EvalItem",
+    "EvalReport",
+    "EvalResult",
+    "IsTaskCompleteDict",
     "JudgePrompt",
     "Sample",
+    "SamplingDict",
+    "ScoreSummary",
     "Scorer",
+    "ScorerDict",
     "ScorerInput",
     "ScorerResult",
     "ScoringData",
@@ -39,13 +51,22 @@ __all__ = [
     "create_tool_call_accuracy_scorer_code",
     "create_tool_call_accuracy_scorer_llm",
     "create_toxicity_scorer",
+    "run_evals",
 ]
 
 _WHERE = {
     "CompletionContext": "sample",
+    "CompletionResult": "completion",
+    "EvalItem": "report",
+    "EvalReport": "report",
+    "EvalResult": "report",
+    "IsTaskCompleteDict": "completion",
     "JudgePrompt": "judging",
     "Sample": "sample",
+    "SamplingDict": "declared",
+    "ScoreSummary": "report",
     "Scorer": "scorer",
+    "ScorerDict": "declared",
     "ScorerInput": "sample",
     "ScorerResult": "scorer",
     "ScoringData": "sample",
@@ -60,6 +81,7 @@ _WHERE = {
     "create_tool_call_accuracy_scorer_code": "builtins.tool_calls",
     "create_tool_call_accuracy_scorer_llm": "builtins.tool_calls",
     "create_toxicity_scorer": "builtins.harm",
+    "run_evals": "batch",
 }
 
 

@@ -109,7 +109,7 @@ class Sample(Struct, frozen=True):
 
     @property
     def output_text(self) -> str:
-        """What was answered, as text; feedback that the run was given is no part of it."""
+        """What was answered, as text: without feedback, and without answers that a completion check refused."""
         return text_of(self.output)
 
     @property
@@ -138,8 +138,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     if messages := _messages(value):
-        said = [message.text for message in messages if not _is_feedback(message)]
-        return "\n".join(text for text in said if text)
+        return _said(messages)
     if value in ((), []):
         return ""
     try:
@@ -163,8 +162,17 @@ def _messages(value: Any) -> Sequence[Message]:
     return ()
 
 
-def _is_feedback(message: Message) -> bool:
-    return "completionResult" in (message.content.metadata or ())
+def _said(messages: Sequence[Message]) -> str:
+    """The text of `messages`; of answers that were refused one after the other, the last."""
+    said: list[str] = []
+    refused: list[str] = []
+    for message in messages:
+        told: Mapping[str, Any] | None = (message.content.metadata or {}).get("completionResult")
+        if told is None:
+            said.append(message.text)
+        elif told.get("passed") is False:
+            said, refused = [], said
+    return "\n".join(text for text in said or refused if text)
 
 
 def _systems(turns: Iterable[SystemTurn]) -> list[Json]:

@@ -15,6 +15,7 @@ _INSIDE = "'\u2019.-"
 _LETTER = r"[\w\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0eff\u1780-\u17ff]"
 _WORD = re.compile(rf"{_LETTER}+(?:[{_INSIDE}]{_LETTER}+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1780-\u17ff]+")
+_POSSESSIVE = re.compile("['\u2019]s$")
 _SPACES = re.compile(r"\s+")
 
 _FUNCTION_WORDS = frozenset(
@@ -45,7 +46,7 @@ def words(text: str) -> list[str]:
     found: list[str] = []
     for word in _WORD.findall(normal(text)):
         rest = _UNSPACED.sub(" ", word).split()
-        found += [piece.strip(_INSIDE) for piece in rest]
+        found += [_POSSESSIVE.sub("", piece).strip(_INSIDE) for piece in rest]
         for run in _UNSPACED.findall(word):
             found += [run[at : at + 2] for at in range(max(len(run) - 1, 1))]
     return [word for word in found if word]
