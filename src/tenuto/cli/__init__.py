@@ -1,4 +1,4 @@
-"""The command line: `tenuto run`, `chat`, `runs`, `models`, `pull`, `doctor`.
+"""The command line: `tenuto run`, `chat`, `runs`, `evals`, `models`, `pull`, `doctor`.
 
 Invariant: answers go to stdout and everything else to stderr; a failure is one line with its remedy and an exit code,
 never a traceback.

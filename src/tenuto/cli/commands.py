@@ -13,6 +13,7 @@ from tenuto.cli import screen
 from tenuto.cli.agents import default_agent, load_agent
 from tenuto.cli.chat import converse
 from tenuto.cli.doctor import examine
+from tenuto.cli.evals import evals
 from tenuto.cli.models import show_models
 from tenuto.cli.runs.commands import runs
 from tenuto.cli.turn import run_once
@@ -26,6 +27,7 @@ app: typer.Typer = typer.Typer(
 )
 
 app.add_typer(runs, name="runs")
+app.add_typer(evals, name="evals")
 
 AgentName = Annotated[
     str, typer.Argument(metavar="MODULE:AGENT", help="Where the agent is: my_module:agent, or path/to/file.py:agent.")

@@ -28,7 +28,7 @@ def load(name: str, kind: type[T], noun: str) -> T:
     """
     module_name, _, attribute = name.rpartition(":")
     if not module_name or not attribute:
-        raise _unusable(f"{name!r} does not name an {noun}; write module:{noun}, such as my_module:{noun}", noun)
+        raise _unusable(f"{name!r} names no {noun}; write module:{noun}, such as my_module:{noun}", noun)
     module = _import(module_name, noun)
     found: object = module
     for part in attribute.split("."):
