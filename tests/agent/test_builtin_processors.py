@@ -351,3 +351,20 @@ async def test_what_was_held_back_of_an_attempt_that_broke_is_gone_with_it(verb,
     ran = await run(verb, agent)
     assert ran.result.text == "456 is it."
     assert ran.result.messages[-1].text == "456 is it."
+
+
+@both
+async def test_two_of_one_kind_do_not_mix(verb, provider):
+    """They share a state, for they have one id; what each holds back is its own."""
+    provider.script(split(f"{MAIL} has case 123-45 and http://x.y, I think."))
+    guards = [
+        RegexFilterProcessor(presets=["pii"], strategy="redact"),
+        BatchPartsProcessor(batch_size=2),
+        RegexFilterProcessor(rules=[{"name": "case", "pattern": r"\d{3}-\d{2}"}], strategy="redact"),
+        BatchPartsProcessor(batch_size=3),
+        RegexFilterProcessor(presets=["urls"], strategy="redact"),
+        TokenLimiterProcessor(11),
+        TokenLimiterProcessor(50, count_mode="part"),
+    ]
+    ran = await run(verb, agent_on(provider, output_processors=guards))
+    assert ran.text == ran.result.text == "[EMAIL] has case [CASE] and [URL], I think."

@@ -148,7 +148,7 @@ async def test_an_answer_is_cut_at_the_limit():
     assert await said(processor, "abcd", "efgh", shared=shared) == "abcdefgh"
     assert await said(processor, "ijkl", "mnop", shared=shared) == "ijkl"
     assert await said(processor, "x", shared=shared) == ""
-    assert shared.state == {"spent": 3}
+    assert shared.state == {"spent of 3": 3}
     each = TokenLimiterProcessor(3, count_mode="part")
     shared = around(each)
     assert [await said(each, TEXT, shared=shared) for _ in range(2)] == [TEXT[:12]] * 2

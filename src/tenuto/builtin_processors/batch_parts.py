@@ -33,27 +33,28 @@ class BatchPartsProcessor(Processor):
         self._size = count("batch_size", batch_size, least=1)
         self._wait = None if max_wait_time is None else max_wait_time / 1000
         self._on_other = emit_on_non_text
+        self._key = f"batch {id(self)}"  # others of this id share the state
 
     def process_output_stream(self, context: OutputStreamContext) -> list[c.AnyChunk]:
         """See `Processor`."""
         state, chunk = context.state, context.part
         if isinstance(chunk, (c.StepStart, c.AttemptRestarted)):
-            state.pop("batch", None)
-        batch: _Batch | None = state.get("batch")
+            state.pop(self._key, None)
+        batch: _Batch | None = state.get(self._key)
         if not isinstance(chunk, c.TextDelta):
             if batch is not None and (self._on_other or isinstance(chunk, _ENDS)):
-                return [state.pop("batch").delta, chunk]
+                return [state.pop(self._key).delta, chunk]
             return [chunk]
         shown: list[c.AnyChunk] = []
         if batch is not None and batch.first.payload.id != chunk.payload.id:
-            shown.append(state.pop("batch").delta)
+            shown.append(state.pop(self._key).delta)
             batch = None
         if batch is None:
-            batch = state["batch"] = _Batch(chunk, context.clock.monotonic())
+            batch = state[self._key] = _Batch(chunk, context.clock.monotonic())
         else:
             batch.texts.append(chunk.payload.text)
         if len(batch.texts) >= self._size or self._waited(context, batch) or chunk.payload.provider_metadata:
-            shown.append(state.pop("batch").delta)
+            shown.append(state.pop(self._key).delta)
         return shown
 
     def _waited(self, context: OutputStreamContext, batch: _Batch) -> bool:

@@ -73,7 +73,7 @@ class RuleFilter(Struct, frozen=True):
         def make() -> _Watched:
             return _Watched(self.rules, self._replacing, lambda found: self._meet(context, found, "output"))
 
-        return await kept(context.state, make).take(chunk)
+        return await kept(context.state, self, make).take(chunk)
 
     def _pass(self, context: HookContext, text: str, where: str, found: list[Found]) -> str:
         shown, new = replaced(text, self.rules, self._replacing)

@@ -99,7 +99,7 @@ class ModerationProcessor(Processor):
         async def judged(piece: str, before: tuple[str, ...]) -> str:
             return piece if await self._passes(context, piece, before, "output") else ""
 
-        parts = kept(context.state, lambda: JudgedPieces(judged, self._size, self._window))
+        parts = kept(context.state, self, lambda: JudgedPieces(judged, self._size, self._window))
         return await parts.take(context.part)
 
     async def _passes(self, context: HookContext, text: str, before: tuple[str, ...], where: str) -> bool:

@@ -103,7 +103,7 @@ class SystemPromptScrubber(Processor):
         async def judged(piece: str, _: tuple[str, ...]) -> str:
             return await self._judged(context, judge, piece)
 
-        parts = kept(context.state, lambda: JudgedPieces(judged, self._size), "pieces")
+        parts = kept(context.state, self, lambda: JudgedPieces(judged, self._size))
         return [each for chunk in chunks for each in await parts.take(chunk)]
 
     async def _judged(self, context: OutputStreamContext, judge: Judge, piece: str) -> str:

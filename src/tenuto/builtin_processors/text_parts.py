@@ -84,8 +84,12 @@ def _saying(delta: Delta, text: str) -> list[c.AnyChunk]:
     return [replace(delta, payload=p.ReasoningDeltaPayload(delta.payload.id, text))]
 
 
-def kept(state: dict[str, object], make: Callable[[], Held], key: str = "text parts") -> TextParts:
-    """The parts of a run, in the state of its processor; no JSON can hold them, so what is held is never stored."""
+def kept(state: dict[str, object], owner: object, make: Callable[[], Held]) -> TextParts:
+    """What `owner` holds of a run's parts, in the state of its processor, which others of its id share.
+
+    No JSON can hold it, so what is held back is never stored.
+    """
+    key = f"text parts {id(owner)}"
     parts = state.get(key)
     if parts is None:
         parts = state[key] = TextParts(make)

@@ -53,6 +53,8 @@ class TokenLimiterProcessor(Processor):
     ) -> None:
         self._limit = count("limit", limit, least=1)
         self._counting = Counting(counter)
+        self._key = f"open {id(self)}"  # others of this id share the state
+        self._spent = f"spent of {limit}"
         self._mode: TrimMode = one_of("trim_mode", trim_mode, get_args(TrimMode))
         self._strategy: Strategy = one_of("strategy", strategy, get_args(Strategy))
         self._count_mode: CountMode = one_of("count_mode", count_mode, get_args(CountMode))
@@ -78,19 +80,19 @@ class TokenLimiterProcessor(Processor):
         """See `Processor`."""
         chunk, state = context.part, context.state
         if isinstance(chunk, StepStart):
-            state.pop("open", None)
-        elif isinstance(chunk, TextEnd) and "open" in state:
-            state["spent"] = state.get("spent", 0) + state.pop("open").tokens
+            state.pop(self._key, None)
+        elif isinstance(chunk, TextEnd) and self._key in state:
+            state[self._spent] = state.get(self._spent, 0) + state.pop(self._key).tokens
         elif isinstance(chunk, TextDelta):
             return self._limited(context, chunk)
         return chunk
 
     def _limited(self, context: OutputStreamContext, delta: TextDelta) -> TextDelta | None:
         state, text = context.state, delta.payload.text
-        if "open" not in state:
-            spent = state.get("spent", 0) if self._count_mode == "cumulative" else 0
-            state["open"] = _Counted(self._counting, self._limit - spent)
-        shown = state["open"].take(text)
+        if self._key not in state:
+            spent = state.get(self._spent, 0) if self._count_mode == "cumulative" else 0
+            state[self._key] = _Counted(self._counting, self._limit - spent)
+        shown = state[self._key].take(text)
         if shown == text:
             return delta
         if self._strategy == "abort":
