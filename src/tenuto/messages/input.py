@@ -130,7 +130,8 @@ class MessageReader:
             case s.Message():
                 return item, []
             case str():
-                return self._new("user", (s.TextPart(valid_text(item)),), {}, place), []
+                said = s.Content((s.TextPart(valid_text(item)),))
+                return s.Message(self._ids.new("msg"), "user", s.timestamp(self._clock.now()), said), []
             case UIMessage():
                 return self._read(item.to_dict(), place)
             case SystemTurn() | UserTurn() | AssistantTurn():

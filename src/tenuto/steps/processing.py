@@ -66,6 +66,8 @@ async def bind_processors(run: Run) -> None:
     """
     if lost := [name for name in run.degraded if name.endswith("_processors")]:
         raise _missing(run, lost)
+    if all(_given(run, f"{name}_processors") is None for name in LISTS):
+        return
     given: dict[Any, Any] = {name: await _list(run, f"{name}_processors") for name in LISTS}
     if not any(given.values()):
         return
@@ -81,10 +83,13 @@ async def bind_processors(run: Run) -> None:
         run.processor_retries = await resolve(own, run.request_context, run.definition.app)
 
 
-async def _list(run: Run, name: str) -> tuple[Any, ...]:
+def _given(run: Run, name: str) -> Any:
     given = getattr(run.options, name)
-    if given is None:
-        given = getattr(run.definition, name)
+    return getattr(run.definition, name) if given is None else given
+
+
+async def _list(run: Run, name: str) -> tuple[Any, ...]:
+    given = _given(run, name)
     if given is None:
         return ()
     from tenuto.processors.chain import read_processors
