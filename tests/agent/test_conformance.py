@@ -9,9 +9,11 @@ import pytest
 from pydantic import BaseModel
 
 from tenuto import AbortController, Agent, ToolContext, step_count_is, tool
+from tenuto.evals import Scorer, create_scorer
+from tenuto.evals.declared import fraction_of
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Gate, HTTPError, Raw, Reply, ScriptedModel, Usage, chat_chunk
-from tests.agent.kit import agent_on, all_ended, answers, both, merged, run, says, sent
+from tests.agent.kit import agent_on, all_ended, all_scored, answers, both, merged, run, says, sent
 
 OVERLOADED = {"error": {"message": "busy", "type": "overloaded_error"}}
 
@@ -262,3 +264,36 @@ async def test_conformance_11_strategies_of_structured_output(verb, way, strateg
         model, wanted = asking(good)
         ran = await run(verb, Agent(id="a", model=model), structured_output={**wanted, "schema": given})
         assert (ran.error, ran.result.object) == (None, expected)
+
+
+def always_1(id: str) -> Scorer:
+    return create_scorer(id=id, score=lambda _: 1)
+
+
+@both
+async def test_conformance_17_sampling_of_scorers(verb):
+    """Ratio 0 never, ratio 1 always, the same decision for two scorers of one run, `none` always."""
+    store = InMemoryStore()
+
+    def ratio(rate):
+        return {"type": "ratio", "rate": rate}
+
+    given = {
+        "never": {"scorer": always_1("never"), "sampling": ratio(0)},
+        "always": {"scorer": always_1("always"), "sampling": ratio(1)},
+        "none": {"scorer": always_1("none"), "sampling": {"type": "none"}},
+        "half": {"scorer": always_1("half"), "sampling": ratio(0.5)},
+        "other half": {"scorer": always_1("other"), "sampling": ratio(0.5)},
+    }
+    one = Agent(id="a", model=ScriptedModel(lambda _: "x"), store=store, scorers=given)
+    results = [(await run(verb, one)).result for _ in range(20)]
+    runs = {result.run_id: result.trace_id or result.run_id for result in results}
+    await all_scored()
+    rows = await store.scores(resource=None, limit=1000)
+    by = {
+        name: {row.run_id for row in rows if row.scorer_id == name}
+        for name in ("never", "always", "none", "half", "other")
+    }
+    assert by["never"] == set()
+    assert by["always"] == by["none"] == set(runs)
+    assert by["half"] == by["other"] == {run_id for run_id, key in runs.items() if fraction_of(key) < 0.5}

@@ -8,10 +8,12 @@ import logging
 import pytest
 
 from tenuto import Agent, Tenuto, tool
+from tenuto.core import codec
 from tenuto.core.payloads import wire_name
 from tenuto.errors import ConfigurationError, ModelError, StoreError, TenutoError
 from tenuto.evals import create_keyword_coverage_scorer, create_scorer
 from tenuto.evals.declared import fraction_of
+from tenuto.processors import RegexFilterProcessor, RegexRule
 from tenuto.runs.supervisor import Supervisor
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, Reply, ScriptedModel
@@ -189,34 +191,6 @@ async def test_a_resumed_run_is_scored_as_a_whole():
     assert row.score == len("Let me see. 3")
 
 
-@both
-async def test_conformance_17_sampling(verb):
-    """Ratio 0 never, ratio 1 always, the same decision for two scorers of one run, `none` always."""
-    store = InMemoryStore()
-
-    def ratio(rate):
-        return {"type": "ratio", "rate": rate}
-
-    given = {
-        "never": {"scorer": scorer("never"), "sampling": ratio(0)},
-        "always": {"scorer": scorer("always"), "sampling": ratio(1)},
-        "none": {"scorer": scorer("none"), "sampling": {"type": "none"}},
-        "half": {"scorer": scorer("half"), "sampling": ratio(0.5)},
-        "other half": {"scorer": scorer("other"), "sampling": ratio(0.5)},
-    }
-    one = Agent(id="a", model=ScriptedModel(lambda _: "x"), store=store, scorers=given)
-    results = [(await run(verb, one)).result for _ in range(20)]
-    runs = {result.run_id: result.trace_id or result.run_id for result in results}
-    rows = await scores(store, limit=1000)
-    by = {
-        name: {row.run_id for row in rows if row.scorer_id == name}
-        for name in ("never", "always", "none", "half", "other")
-    }
-    assert by["never"] == set()
-    assert by["always"] == by["none"] == set(runs)
-    assert by["half"] == by["other"] == {run_id for run_id, key in runs.items() if fraction_of(key) < 0.5}
-
-
 def test_the_fraction_of_a_run_is_spread_over_0_to_1():
     found = [fraction_of(f"run_{n}") for n in range(2_000)]
     assert all(0 <= each < 1 for each in found)
@@ -377,3 +351,39 @@ async def test_a_sub_agent_is_scored_by_its_own_scorers(verb):
         "above's": ("above", 10.0),
     }
     assert rows["above's"].run_id == ran.result.run_id != rows["below's"].run_id
+
+
+@both
+async def test_scorers_see_what_processors_have_left(verb):
+    store = InMemoryStore()
+    guard = RegexFilterProcessor(rules=[RegexRule("key", r"sk-\d+", "[key]")], strategy="redact")
+    seen = []
+
+    def score(sample):
+        seen.append((sample.input_text, sample.output_text))
+        return 1
+
+    one = agent(
+        "it is sk-123",
+        store=store,
+        scorers={"x": scorer("x", score)},
+        input_processors=[guard],
+        output_processors=[guard],
+    )
+    asked = {"scorers": [scorer("check", score, reason=lambda sample: sample.output_text)]}
+    ran = await run(verb, one, "what is sk-9?", is_task_complete=asked, return_scorer_data=True)
+    [row] = await scores(store)
+    assert seen == [("what is [key]?", "it is [key]")] * 2
+    kept = codec.encode([row, ran.result.scoring_data.to_dict(), ran.chunks])
+    assert b"sk-1" not in kept
+    assert b"sk-9" not in kept
+
+
+@both
+async def test_a_blocked_run_is_not_scored(verb):
+    store = InMemoryStore()
+    guard = RegexFilterProcessor(rules=[RegexRule("key", r"sk-\d+", "[key]")])
+    one = agent("it is sk-123", store=store, scorers={"x": scorer()}, output_processors=[guard])
+    ran = await run(verb, one)
+    assert ran.result.tripwire is not None
+    assert await scores(store) == []

@@ -378,3 +378,16 @@ async def test_a_late_answer_does_not_count(caplog):
         ran = await run("stream", agent("a"), is_task_complete=check(Late("late"), timeout=1), max_steps=1)
     payload = ran.of("is-task-complete")[0].payload
     assert (payload.passed, payload.timed_out) == (False, True)
+
+
+@both
+async def test_a_step_that_only_writes_to_working_memory_is_not_looked_at(verb):
+    @tool(id="updateWorkingMemory", effects="none")
+    async def remember() -> str:
+        return "kept"
+
+    cut = Reply(calls=[Call("updateWorkingMemory", {}, "c1")], finish="length")
+    one = Agent(id="a", model=ScriptedModel([cut]), tools=[remember])
+    ran = await run(verb, one, is_task_complete=check(says("x")))
+    assert ran.of("is-task-complete") == []
+    assert ran.result.finish_reason == "length"

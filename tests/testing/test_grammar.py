@@ -96,6 +96,7 @@ def restarted() -> c.AnyChunk:
 GAP = c.Gap(R, "SYSTEM", p.GapPayload(0, 7))
 ABORT = c.Abort(R, "AGENT", p.AbortPayload())
 BROKEN = c.Error(R, "AGENT", p.ErrorPayload(ERROR))
+CHECKED = c.IsTaskComplete(R, "AGENT", p.IsTaskCompletePayload(1, True, (), 0.0, False, False, False))
 BLOCKED = c.Tripwire(R, "AGENT", p.TripwirePayload("no"))
 DATA = c.Data("data-x", 1)
 SOURCE = c.Source(R, "AGENT", p.SourcePayload("s", "url", "t"))
@@ -122,6 +123,10 @@ RIGHT = {
     "an abort in the text": [start(), step(), text_start(), delta(), ABORT, finish("abort")],
     "an abort in a tool": [start(), step(), call("a"), call("b"), result("a"), failed("b"), ABORT, finish("abort")],
     "an abort between steps": [start(), ABORT, finish("abort")],
+    "a check of the task": [
+        start(), step(), *text(), CHECKED, step_end(go_on=True), step(), call(), result(), CHECKED, DATA, step_end("c"),
+        finish(),
+    ],
     "a tripwire": [start(), step(), text_start(), delta(), BLOCKED],
     "waiting for a decision": [start(), step(), call("a"), call("b"), approval("a"), result("b")],
     "a call that the provider runs": [start(), step(), call(provider_executed=True), *text(), step_end("c"), finish()],
@@ -164,6 +169,10 @@ WRONG = {
     "a call has one outcome": [start(), step(), call(), result(), failed()],
     "an outcome belongs to a `tool-call`": [start(), step(), result()],
     "outcomes stand inside their step": [start(), result()],
+    "`is-task-complete` stands inside": [start(), CHECKED],
+    "`is-task-complete` comes once": [start(), step(), *text(), CHECKED, CHECKED],
+    "`is-task-complete` comes after": [start(), step(), call(), CHECKED],
+    "content comes before the outcomes of the step's calls": [start(), step(), CHECKED, SOURCE],
 }  # fmt: skip
 
 

@@ -410,7 +410,8 @@ class Driver:
         if state.reason not in {"aborted", "error"}:
             await self._call_back(run.options.on_finish, result, "on_finish")
         self.output.end(result, STATUS.get(state.reason, "success"))
-        if run.scorers and self.aside is not None and state.reason not in {"aborted", "error", "tripwire"}:
+        well = run.tripwire is None and state.reason not in {"aborted", "error"}
+        if well and run.scorers and self.aside is not None:
             begin_scoring(run, self.store, self.aside)
 
     async def _call_back(self, callback: Callback | None, event: object, name: str) -> None:

@@ -136,7 +136,7 @@ async def check_task(run: Run, draft: StepDraft, *, last: bool) -> Checked | Non
         last: There is no further step, whatever they say.
     """
     asked = run.options.is_task_complete
-    if asked is None or not run.judges:
+    if asked is None or not run.judges or _only_remembers(draft):
         return None
     from tenuto.evals.completion import check_completion, feedback_of
 
@@ -159,6 +159,14 @@ async def check_task(run: Run, draft: StepDraft, *, last: bool) -> Checked | Non
     )
     feedback = None if result.complete else _feedback(run, feedback_of(result, last=last), asked.suppress_feedback)
     return Checked(TaskChecked(shown, feedback), result)
+
+
+def _only_remembers(draft: StepDraft) -> bool:
+    """Whether all that the step did was to write to working memory, which is no work on the task."""
+    from tenuto.memory.working import TOOL
+
+    calls = draft.said.turn.calls
+    return bool(calls) and all(call.tool_name == TOOL for call in calls)
 
 
 def _feedback(run: Run, text: str, suppressed: bool) -> Message:  # noqa: FBT001 - of the metadata
