@@ -20,14 +20,16 @@ from msgspec.structs import replace
 from tenuto import AbortController, Agent, Tenuto, ToolContext, create_durable_agent, step_count_is, tool
 from tenuto.core.errors import ModelError, TenutoError
 from tenuto.core.ids import CountingIds
+from tenuto.evals import create_scorer
 from tenuto.runs.supervisor import Supervisor
 from tenuto.store import InMemoryStore, SQLiteStore
 from tenuto.testing import Call, Gate, Reply, ScriptedModel, Usage
 from tenuto.testing.parity_allowed import PARITY_ALLOWED
 from tenuto.tools import ToolFailed
-from tests.agent.kit import all_ended
+from tests.agent.kit import all_ended, all_scored
 
-TRACED = re.compile(rb'"(traceId|spanId)":"[0-9a-f]+"')
+TRACED = re.compile(rb'"(traceId|spanId|trace_id|span_id)":"[0-9a-f]+"')
+TOOK = re.compile(rb'"(duration|totalDuration)":[0-9.]+')
 KINDS = ("plain", "durable, in memory", "durable, SQLite")
 
 
@@ -112,8 +114,9 @@ class Case:
 
 
 def _plain(value: Any) -> Any:
-    """Comparable, and readable in a failure; ids that a tracer of the process makes up are all the same."""
-    return msgspec.json.decode(TRACED.sub(rb'"\1":"..."', msgspec.json.encode(value, enc_hook=_other)))
+    """Comparable, and readable in a failure; ids that a tracer of the process makes up are all the same, and times."""
+    encoded = TRACED.sub(rb'"\1":"..."', msgspec.json.encode(value, enc_hook=_other))
+    return msgspec.json.decode(TOOK.sub(rb'"\1":0', encoded))
 
 
 def _other(value: Any) -> Any:
@@ -434,6 +437,28 @@ async def a_model_that_fails_and_its_fallback(case: Case) -> None:
     models = [ScriptedModel(ModelError("no")), cut, case.models[0]]
     result = await case.stream(agent.stream("hi", run_id="r1", model=models, **case.callbacks()))
     case.note("steps", [step.model for step in result.steps], result.degraded)
+
+
+@scenario
+async def a_task_that_is_checked(case: Case) -> None:
+    word = create_scorer(id="word", score=lambda sample: "done" in sample.output_text, reason=lambda _: "as said")
+    agent = await case.agent(["half", Call("add", {"a": 1, "b": 2}, "c1"), "done"], [add], scorers={"kept": word})
+    asked = {"scorers": [word], "on_complete": lambda result: case.note("on_complete", result)}
+    await case.stream(agent.stream("hi", is_task_complete=asked, return_scorer_data=True, **case.callbacks()))
+    await all_scored()
+    case.note("scores", *await case.store.scores(resource=None))
+
+
+@scenario
+async def a_scorer_that_fails(case: Case) -> None:
+    def boom(sample: Any) -> float:
+        raise ZeroDivisionError("by hand")
+
+    bad = create_scorer(id="bad", score=boom)
+    agent = await case.agent(["one", "two"], scorers={"bad": bad})
+    await case.generate(agent.generate("hi", is_task_complete={"scorers": [bad]}, max_steps=2))
+    await all_scored()
+    case.note("scores", *await case.store.scores(resource=None))
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
