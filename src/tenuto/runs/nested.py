@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+import msgspec
+
+from tenuto.core import codec
 from tenuto.core import payloads as p
 from tenuto.core.chunks import DELTAS, AnyChunk, Data, ToolOutput
+from tenuto.core.payloads import Json
 
 _DELTAS = frozenset(str(each.__struct_config__.tag) for each in DELTAS)
 
@@ -20,9 +24,14 @@ def wrapped(run_id: str, call_id: str, tool_name: str, chunks: Sequence[AnyChunk
     return [
         chunk
         if isinstance(chunk, Data)
-        else ToolOutput(run_id, "AGENT", p.ToolOutputPayload(chunk.to_dict(), call_id, tool_name, index))
+        else ToolOutput(run_id, "AGENT", p.ToolOutputPayload(_plain(chunk), call_id, tool_name, index))
         for index, chunk in enumerate(chunks, first)
     ]
+
+
+def _plain(chunk: AnyChunk) -> Json:
+    """The wire form, as a viewer of the store reads it."""
+    return msgspec.json.decode(codec.encode(chunk))
 
 
 def is_nested_delta(chunk: ToolOutput) -> bool:
