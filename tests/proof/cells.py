@@ -14,8 +14,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from tenuto.steps.delegation import child_id_of
 from tests.proof.judge import ENDED, Evidence, violations
-from tests.proof.scenarios import SCENARIOS, Scenario, lines
+from tests.proof.scenarios import ASIDE, SCENARIOS, Scenario, lines
 from tests.proof.stage import Child, Stage, Violation
 
 ROUNDS = 20
@@ -122,7 +123,7 @@ class Play:
     def start(self, role: str, kill: Kill | None = None, **order: Any) -> Child:
         """A process of this run."""
         order = {"scenario": self._cell.scenario, "tag": self._tag, "mutant": self._cell.mutant, **order}
-        order["lockstep"] = self.scenario.lockstep
+        order["lockstep"] = (self.scenario.inner or self.scenario).lockstep
         if kill is not None:
             order["die"] = kill.order()
         child = self._stage.start(role, self._place, self.run, **order)
@@ -144,8 +145,9 @@ class Play:
                 live.append((said[0]["first"], [line["chunk"] for line in said[1:]]))
         return Evidence(
             scenario=self.scenario,
-            effects=[line for line in lines(self._place / "effects.jsonl") if line["run"] == self.run],
+            effects=self._effects(),
             requests=self._stage.requests[self._tag],
+            inner=self._inner(self.scenario, self._tag),
             log=[(line["index"], line["chunk"]) for line in lines(self._place / "log.jsonl")],
             seen=[self.onlooker.seen],
             live=live,
@@ -154,6 +156,28 @@ class Play:
             kills=self.deaths,
             drivers=len(live),
         )
+
+    def _effects(self) -> list[dict[str, Any]]:
+        """Of the run and its tree."""
+        return [line for line in lines(self._place / "effects.jsonl") if line["run"] in self._tree()]
+
+    def _tree(self) -> set[str]:
+        found, scenario = {self.run}, self.scenario
+        run = self.run
+        while (scenario := scenario.inner) is not None:
+            run = child_id_of(run, 1, 0)
+            found.add(run)
+        return found
+
+    def _inner(self, scenario: Scenario, tag: str) -> list[tuple[Scenario, list[Any]]]:
+        """What each child run of the tree asked its model."""
+        found: list[tuple[Scenario, list[Any]]] = []
+        inner = scenario.inner
+        while inner is not None:
+            tag += ASIDE
+            found.append((inner, self._stage.requests[tag]))
+            inner = inner.inner
+        return found
 
     def decision(self, tool: str, kind: str) -> Mapping[str, Any]:
         """What a call of this tool is answered with."""
@@ -222,7 +246,8 @@ def check(cell: Cell, given: Evidence) -> None:
 def told(given: Evidence) -> list[str]:
     """The answers to calls that the model was sent, each once, in order."""
     found: dict[str, None] = {}
-    for _, _, body in given.requests:
+    everything = [*given.requests, *(each for _, asked in given.inner for each in asked)]
+    for _, _, body in everything:
         for message in body["messages"]:
             if message["role"] == "tool":
                 found[str(message["content"])] = None

@@ -185,6 +185,24 @@ class Child:
             output = await agent.observe(self.run_id, close_on_suspend=False)
             await self.ended(output)
 
+    async def sweep_aside(self) -> None:
+        """Be an app that knows the sub-agent only, and sweeps some times."""
+        recovery.SWEEP_SECONDS = 0.02
+        due, left = recovery.due, asyncio.Semaphore(0)
+
+        async def counted(policy: recovery.RecoveryPolicy) -> Any:
+            found = await due(policy)
+            left.release()
+            return found
+
+        recovery.due = counted
+        store = SQLiteStore(self.order["store"], clock=LaterClock(self.order["ahead"]))
+        aide = create_durable_agent(scenarios.aide_of(self.order["url"]))
+        async with Tenuto(agents={"aide": aide}, store=store):
+            for _ in range(20):
+                await left.acquire()
+        self.say("swept")
+
     async def answer(self) -> None:
         """Decide a pending call."""
         app, agent = self.app()

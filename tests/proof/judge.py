@@ -32,6 +32,7 @@ class Evidence(Struct, kw_only=True):
         live: By the readers in the driving processes, each a list of chunks from an index on.
         status: At the end.
         text: Of the result that the last process reports; None: nobody reported one.
+        inner: What the child runs asked their models, with their scenarios.
         kills: Where drivers died.
         drivers: How many processes drove the run.
     """
@@ -44,6 +45,7 @@ class Evidence(Struct, kw_only=True):
     live: list[tuple[int, list[dict[str, Any]]]]
     status: str | None
     text: str | None
+    inner: list[tuple[Scenario, list[tuple[int, int, Mapping[str, Any]]]]] = []
     kills: list[str] = []
     drivers: int = 1
 
@@ -54,7 +56,9 @@ def violations(given: Evidence) -> list[str]:
         *_ended(given),
         *_log(given),
         *_effects(given),
-        *_requests(given),
+        *_requests(given.scenario, given.requests, given),
+        *(wrong for scenario, requests in given.inner for wrong in _requests(scenario, requests, given)),
+        *_nested(given),
         *_seen(given),
         *_live(given),
     ]
@@ -84,11 +88,32 @@ def _log(given: Evidence) -> list[str]:
     except AssertionError as error:
         wrong.append(f"grammar: {error}")
     asked = Counter(
-        (chunk["type"], chunk["payload"]["toolCallId"])
+        (chunk["type"], chunk["payload"]["toolCallId"], str(chunk["payload"]["args"]))
         for _, chunk in given.log
         if chunk["type"] in {"tool-call-approval", "tool-call-suspended"}
     )
-    wrong += [f"{kind} of {call} {count} times" for (kind, call), count in asked.items() if count > 1]
+    wrong += [f"{kind} of {call} {count} times" for (kind, call, _), count in asked.items() if count > 1]
+    return wrong
+
+
+def _nested(given: Evidence) -> list[str]:
+    """What the stream shows of the child run is a stream: once begun, once ended, its answer whole."""
+    inner = given.scenario.inner
+    if inner is None or given.status != "success":
+        return []
+    kept: dict[int, Mapping[str, Any]] = {}
+    for _, chunk in given.log:
+        if chunk["type"] == "tool-output" and "index" in chunk["payload"]:
+            index, nested = chunk["payload"]["index"], chunk["payload"]["output"]
+            if nested["type"] == "attempt-restarted":
+                kept = {at: each for at, each in kept.items() if at < nested["payload"]["discardFrom"]}
+            kept[index] = nested
+    kinds = [chunk["type"] for chunk in kept.values()]
+    wrong = [
+        f"the child's stream has {kinds.count(kind)} {kind}" for kind in ("start", "finish") if kinds.count(kind) != 1
+    ]
+    if (said := answer_of(list(kept.items()))) != inner.text:
+        wrong.append(f"the child's stream says {said!r}")
     return wrong
 
 
@@ -109,20 +134,22 @@ def _effects(given: Evidence) -> list[str]:
     return wrong
 
 
-def _requests(given: Evidence) -> list[str]:
+def _requests(scenario: Scenario, requests: Sequence[tuple[int, int, Mapping[str, Any]]], given: Evidence) -> list[str]:
     """A step's call is committed when its successor was asked for, or a call of it took effect."""
     wrong: list[str] = []
     first_of: dict[int, int] = {}
-    for step, at, _ in given.requests:
+    for step, at, _ in requests:
         first_of.setdefault(step, at)
     committed: dict[int, int] = {step - 1: at for step, at in first_of.items()}
     for line in given.effects:
+        if line["call"].startswith("call_") and not line["call"].startswith(f"call_{scenario.name}_"):
+            continue  # of another run of the tree
         step = int(line["call"].split("_")[-2])
         committed[step] = min(committed.get(step, line["at"]), line["at"])
-    for step, at, _ in given.requests:
+    for step, at, _ in requests:
         if at > committed.get(step, at):
             wrong.append(f"the model was asked for step {step} again after that step was committed")
-    counts = Counter(step for step, _, _ in given.requests)
+    counts = Counter(step for step, _, _ in requests)
     for step, count in counts.items():
         if count > given.drivers:
             wrong.append(f"the model was asked for step {step} {count} times, by {given.drivers} drivers")

@@ -282,6 +282,70 @@ RECOVERY: Mapping[str, Cell] = {
     ),
 }
 
+BOTH = {1: 1, 2: 1}
+BETWEEN = Kill("delegation.after_child")
+
+DELEGATION: Mapping[str, Cell] = {
+    "whole": Cell(scenario="aided", effects=PAID, requests=BOTH, told="paid a"),
+    "before-child": Cell(scenario="aided", kills=[AFTER_INTENT], effects=PAID, requests=BOTH),
+    "child-begun": Cell(scenario="aided", kills=[in_commit("tool.after_intent")], effects=PAID, requests=BOTH),
+    "child-stored": Cell(scenario="aided", kills=[unpublished("tool.after_intent")], effects=PAID, requests=BOTH),
+    "child-model": Cell(scenario="aided", kills=[Kill("model.before_call", 2)], effects=PAID, requests=BOTH),
+    "child-mid-stream": Cell(scenario="aided-text", kills=[Kill("model.mid_stream", 9, after="tool.after_intent")]),
+    "child-mid-stream-twice": Cell(
+        scenario="aided-text",
+        kills=[Kill("model.mid_stream", 9, after="tool.after_intent"), Kill("model.mid_stream", 5)],
+    ),
+    "child-decided": Cell(scenario="aided", kills=[Kill("model.after_commit", 2)], effects=PAID, requests=BOTH),
+    "child-FP5": Cell(scenario="aided", kills=[Kill("tool.after_intent", 2)], effects={}, told=UNKNOWN),
+    "child-in-body": Cell(scenario="aided", kills=[IN_BODY], effects=PAID, told=UNKNOWN),
+    "child-FP6": Cell(scenario="aided", kills=[AFTER_EFFECT], effects=PAID, told=UNKNOWN),
+    "child-FP7-in-commit": Cell(scenario="aided", kills=[in_commit("tool.after_effect")], effects=PAID, told=UNKNOWN),
+    "child-FP7": Cell(scenario="aided", kills=[AFTER_RESULT], effects=PAID, told="paid a", requests=BOTH),
+    "child-shown-late": Cell(scenario="aided", kills=[unpublished("tool.after_effect")], effects=PAID, told="paid a"),
+    "child-before-end": Cell(scenario="aided", kills=[Kill("run.before_terminal")], effects=PAID, requests=BOTH),
+    "child-ended-unpublished": Cell(scenario="aided", kills=[unpublished("run.before_terminal")], effects=PAID),
+    "child-ended": Cell(scenario="aided", kills=[Kill("run.after_terminal")], effects=PAID, requests=BOTH),
+    "between": Cell(scenario="aided", kills=[BETWEEN], effects=PAID, requests=BOTH, told="paid a"),
+    "between-twice": Cell(scenario="aided", kills=[BETWEEN, BETWEEN], effects=PAID, requests=BOTH),
+    "outcome-in-commit": Cell(scenario="aided", kills=[in_commit("delegation.after_child")], effects=PAID),
+    "outcome-unpublished": Cell(scenario="aided", kills=[unpublished("delegation.after_child")], effects=PAID),
+    "recovering": Cell(scenario="aided", kills=[AFTER_RESULT, Kill("run.after_recover_claim")], effects=PAID),
+    "each": Cell(
+        scenario="aided-chain",
+        kills=[AFTER_RESULT, AFTER_RESULT, BETWEEN, Kill("run.before_terminal")],
+        effects=None,
+    ),
+    "approval": Cell(scenario="aided-approval", effects=PAID, requests=BOTH, told="paid a"),
+    "approval-FP8": Cell(scenario="aided-approval", kills=[Kill("call.before_pending")], effects=PAID),
+    "approval-child-parks": Cell(scenario="aided-approval", kills=[Kill("run.before_park")], effects=PAID),
+    "approval-child-parked": Cell(scenario="aided-approval", kills=[Kill("run.after_park")], effects=PAID),
+    "approval-between": Cell(scenario="aided-approval", kills=[BETWEEN], effects=PAID),
+    "approval-parent-FP8": Cell(scenario="aided-approval", kills=[Kill("call.before_pending", 2)], effects=PAID),
+    "approval-parent-parked": Cell(scenario="aided-approval", kills=[Kill("run.after_park", 2)], effects=PAID),
+    "approval-after-post": Cell(scenario="aided-approval", kills=[None, Kill("run.after_post")], effects=PAID),
+    "approval-FP10": Cell(scenario="aided-approval", kills=[None, Kill("run.after_resume_claim")], effects=PAID),
+    "approval-decided": Cell(scenario="aided-approval", kills=[None, Kill("run.after_decision")], effects=PAID),
+    "approval-handed-on": Cell(scenario="aided-approval", kills=[None, Kill("run.after_decision", 2)], effects=PAID),
+    "approval-child-FP5": Cell(
+        scenario="aided-approval", kills=[None, Kill("tool.after_intent", 2)], effects={}, told=UNKNOWN
+    ),
+    "approval-child-FP6": Cell(scenario="aided-approval", kills=[None, AFTER_EFFECT], effects=PAID, told=UNKNOWN),
+    "approval-child-ended": Cell(scenario="aided-approval", kills=[None, BETWEEN], effects=PAID, told="paid a"),
+    "approvals-between": Cell(
+        scenario="aided-approvals",
+        kills=[BETWEEN, None, BETWEEN, None, Kill("run.after_decision")],
+        effects={"a": 1, "b": 1},
+    ),
+    "suspension": Cell(scenario="aided-suspension", kills=[BETWEEN, None, Kill("run.after_decision", 2)], effects=PAID),
+    "two-levels": Cell(
+        scenario="aided-twice",
+        kills=[BETWEEN, Kill("run.after_park", 2), Kill("run.after_decision", 2), Kill("delegation.after_child", 2)],
+        effects=PAID,
+        told="paid a",
+    ),
+}
+
 MATRIX: Mapping[str, Cell] = {
     f"{group}:{name}": cell
     for group, cells in (
@@ -292,6 +356,7 @@ MATRIX: Mapping[str, Cell] = {
         ("tool", TOOLS),
         ("decision", DECISIONS),
         ("recovery", RECOVERY),
+        ("delegation", DELEGATION),
     )
     for name, cell in cells.items()
 }

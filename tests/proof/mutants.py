@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from tenuto.runs import journal
+from tenuto.runs import journal, segments
 from tenuto.steps import tool_step
 from tenuto.store import sqlite_owner
 from tenuto.store.ports import Fence
+from tenuto.store.sqlite_rows import SQL
 
 VARIABLE = "PROOF_MUTANT"
 
@@ -88,11 +89,24 @@ def _publish_before_commit() -> None:
     log._commit = commit
 
 
+def _sweep_recovers_children() -> None:
+    """The sweep takes child runs up like any other."""
+    SQL["running"] = SQL["running"].replace("AND runs.parent_id IS NULL", "")
+    check = sqlite_owner.check_claimed
+
+    def unchecked(scope, run, known, expect):
+        check(scope, run and replace(run, parent_id=None), known and replace(known, parent_id=None), expect)
+
+    sqlite_owner.check_claimed = unchecked
+    segments._check_root = lambda row: None
+
+
 MUTANTS: Mapping[str, Callable[[], None]] = {
     "no-fence-check": _no_fence_check,
     "epoch-not-bumped": _epoch_not_bumped,
     "intent-after-effect": _intent_after_effect,
     "publish-before-commit": _publish_before_commit,
+    "sweep-recovers-children": _sweep_recovers_children,
 }
 
 

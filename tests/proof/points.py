@@ -23,6 +23,7 @@ POINTS = {
     "tool.before_check": "it is stored that the tool ran; processors have not seen its result",
     "tool.after_effect": "FP6",
     "tool.after_result": "FP7",
+    "delegation.after_child": "between a child run's end, or its wait, and the outcome of its parent's call",
     "call.before_pending": "FP8: the call's wait is not stored",
     "run.before_park": "the call's wait is stored and shown, the run still runs",
     "run.after_park": "FP9",

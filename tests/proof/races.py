@@ -242,3 +242,15 @@ def abort_while_suspended(stage: Stage, place: Path, tag: str) -> None:
     if refused["error"] not in REFUSED["answer"]:
         raise Violation(f"an approval after an abort was told {refused['error']}")
     race.judged(status="canceled", effects={}, requests={1: 1})
+
+
+def orphan_child(stage: Stage, place: Path, tag: str, mutant: str | None = None) -> None:
+    """A child run whose root has no driver is left alone by an app that knows its agent: its root drives it on."""
+    race = Race(stage, place, "aided", tag, mutant=mutant)
+    race.die_at(Kill("model.after_commit", 2))
+    sweeper = race.start("sweep_aside", ahead=LATER)
+    assert sweeper.exit() == 0, stage.errors()
+    if race.paid:
+        raise Violation(f"the child run was driven without its parent: {dict(race.paid)}")
+    race.start("recover").exit()
+    race.judged(effects={"a": 1}, requests={1: 1, 2: 1}, told="paid a")

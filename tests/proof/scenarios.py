@@ -245,8 +245,13 @@ TOOLS = [
     pay_only_once,
     pay_until_aborted,
 ]
+AIDE = "agent-aide"
+"""The tool of a delegation; its order is the scenario of the child run."""
+
 EFFECTS = {**{each.id: each.effects for each in TOOLS}, "finished": "none"}
 NEEDS_APPROVAL = {each.id: bool(each.require_approval) for each in TOOLS}
+ASIDE = "+aide"
+"""What the tag of a child run ends with."""
 
 
 def _finished(sample: Sample) -> bool:
@@ -302,12 +307,18 @@ class Scenario(Struct, frozen=True):
         return tuple(call for calls in self.rounds for call in calls)
 
     @property
+    def inner(self) -> Scenario | None:
+        """What the run delegates in its first step."""
+        calls = self.rounds[0] if self.rounds else ()
+        return next((SCENARIOS[order] for tool, order in calls if tool == AIDE), None)
+
+    @property
     def approvals(self) -> set[str]:
         """The ids of the first step's calls that wait for approval, whatever happens."""
         return {
             call_id(self.name, 1, place)
-            for place, (tool, _) in enumerate(self.rounds[0] if self.rounds else ())
-            if self.approve_all or NEEDS_APPROVAL[tool]
+            for place, (tool, order) in enumerate(self.rounds[0] if self.rounds else ())
+            if self.approve_all or (bool(SCENARIOS[order].approvals) if tool == AIDE else NEEDS_APPROVAL[tool])
         }
 
 
@@ -367,6 +378,13 @@ SCENARIOS = {
         Scenario("raises", ((("pay_then_fail", "a"),), (("pay_then_fail", "a"),))),
         Scenario("only-once", ((("pay_only_once", "a"),), (("pay_only_once", "b"),))),
         Scenario("aborted", ((("pay_until_aborted", "a"),),)),
+        Scenario("aided", (((AIDE, "once"),),)),
+        Scenario("aided-text", (((AIDE, "text"),),)),
+        Scenario("aided-chain", (((AIDE, "chain"), ("put", "d")),)),
+        Scenario("aided-approval", (((AIDE, "approval"),),), decisions={"pay_approved": (APPROVE,)}),
+        Scenario("aided-approvals", (((AIDE, "approvals"),),), decisions={"pay_approved": (APPROVE,)}),
+        Scenario("aided-suspension", (((AIDE, "suspension"),),), decisions={"pay_from": (ACCOUNT,)}),
+        Scenario("aided-twice", (((AIDE, "aided-approval"),),), decisions={"pay_approved": (APPROVE,)}),
         Scenario("refused", ((("pay_refused", "a"),), (("pay_refused", "a"),))),
         Scenario(
             "run-approval",
@@ -385,8 +403,9 @@ def prompt_of(scenario: str, tag: str) -> str:
 
 def asked(body: Mapping[str, Any]) -> tuple[str, str, int]:
     """Scenario, tag and step (from 1) of a request."""
-    text = next(message["content"] for message in body["messages"] if message["role"] == "user")
-    words = dict(word.split("=") for word in str(text).split() if "=" in word)
+    users = [str(message["content"]) for message in body["messages"] if message["role"] == "user"]
+    text = [each for each in users if "scenario=" in each][-1]
+    words = dict(word.split("=") for word in text.split() if "=" in word)
     said = sum(
         message["role"] == "assistant" or (message["role"] == "system" and REFUSED in message["content"])
         for message in body["messages"]
@@ -394,7 +413,7 @@ def asked(body: Mapping[str, Any]) -> tuple[str, str, int]:
     return words["scenario"], words["tag"], said + 1
 
 
-def reply_of(scenario: Scenario, step: int) -> Reply:
+def reply_of(scenario: Scenario, step: int, tag: str) -> Reply:
     """What the model says in this step."""
     if scenario.checked and step == 1:
         return Reply(HALF)
@@ -403,7 +422,11 @@ def reply_of(scenario: Scenario, step: int) -> Reply:
     if step > len(scenario.rounds):
         return Reply(scenario.text, chunk_size=1)
     calls = [
-        Call(name, {"order": order}, call_id(scenario.name, step, place))
+        Call(
+            name,
+            {"prompt": prompt_of(order, tag + ASIDE)} if name == AIDE else {"order": order},
+            call_id(scenario.name, step, place),
+        )
         for place, (name, order) in enumerate(scenario.rounds[step - 1])
     ]
     return Reply("Wait. ", calls=calls)
@@ -441,10 +464,17 @@ class Screen(Processor):
 def agent_of(url: str, scenario: str | None = None) -> Agent[Any]:
     """The agent of every process."""
     models = [{"id": "openai/scripted", "url": url}, {"id": "openai/spare", "url": url}]
-    more: dict[str, Any] = {}
+    aide = aide_of(url)
+    more: dict[str, Any] = {"agents": {"aide": aide.replace(agents={"aide": aide})}}
     if scenario is not None and SCENARIOS[scenario].processed:
-        more = {"output_processors": [Screen()], "max_processor_retries": 1}
+        more |= {"output_processors": [Screen()], "max_processor_retries": 1}
     return Agent(id="clerk", name="Clerk", model=models, max_retries=1, tools=TOOLS, abort_grace=0.2, **more)
+
+
+def aide_of(url: str) -> Agent[Any]:
+    """The agent that it delegates to."""
+    model = {"id": "openai/scripted", "url": url}
+    return Agent(id="aide", name="Aide", model=model, tools=TOOLS, abort_grace=0.2)
 
 
 _warm = threading.Lock()

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from tenuto.testing import AnyReply, FakeProvider, Gate
 from tests.proof.child import GO
 from tests.proof.mutants import VARIABLE
-from tests.proof.scenarios import SCENARIOS, asked, failure_of, lines, reply_of
+from tests.proof.scenarios import ASIDE, SCENARIOS, asked, failure_of, lines, reply_of
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 30.0
@@ -208,10 +208,10 @@ class Stage:
             self._refused[tag] += 1
             return failure
         self.requests[tag].append((step, time.monotonic_ns(), request.body))
-        reply = reply_of(SCENARIOS[name], step)
+        reply = reply_of(SCENARIOS[name], step, tag)
         if not SCENARIOS[name].lockstep:
             return reply
-        steps = self._steps[tag] = Lockstep()
+        steps = self._steps[tag.removesuffix(ASIDE)] = Lockstep()
         return replace(reply, gate=steps.gate)
 
 

@@ -24,10 +24,15 @@ def frozen(stage, place, tag, mutant):
     races.replaced_driver(stage, place, tag, scenario="once", at=at, during=True, mutant=mutant)
 
 
+def orphaned(stage, place, tag, mutant):
+    races.orphan_child(stage, place, tag, mutant)
+
+
 RED = {
     "no-fence-check": (frozen, "the replaced driver wrote"),
     "epoch-not-bumped": (frozen, "the replaced driver wrote"),
     "intent-after-effect": (of_the_matrix("tool:S32-FP6-once"), "took effect on a 2 times"),
+    "sweep-recovers-children": (orphaned, "driven without its parent"),
     "publish-before-commit": (of_the_matrix("text:S38-FP12-in-commit"), "reader 0 was shown finish"),
 }
 
