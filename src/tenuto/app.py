@@ -18,6 +18,7 @@ from tenuto.bus import InProcessPubSub, PubSub
 from tenuto.calls import AppServices, make_host
 from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.errors import ConfigurationError, RunError, TenutoError
+from tenuto.delegated import fill_delegates
 from tenuto.durable import DurableAgent, create_durable_agent
 from tenuto.evals.scorer import Scorer
 from tenuto.machine.records import LOOP_VERSION
@@ -86,6 +87,7 @@ class Tenuto:
         services = AppServices(self, self.store, self.bus, deps, by_name)
         for agent in self._agents.values():
             agent.slot.fill(services)
+            fill_delegates(agent.setup().definition.agents, services)
 
     def get_agent(self, key: str) -> Agent[Any, Any]:
         """The agent registered under `key`, the durable wrapper when there is one.

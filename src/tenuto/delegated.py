@@ -24,8 +24,23 @@ from tenuto.steps.run import UNSET, Run
 from tenuto.steps.values import validated_values
 
 if TYPE_CHECKING:
+    from tenuto.calls import AppServices
     from tenuto.runs.replay import Host
     from tenuto.steps.ports import Brief
+
+
+def fill_delegates(agents: Any, services: AppServices) -> None:
+    """Bind the agents that others delegate to, at every depth; those that a function gives are within all the same.
+
+    Raises:
+        ConfigurationError: `AGENT_ALREADY_REGISTERED`: one belongs to another app.
+    """
+    if agents is None or callable(agents):
+        return
+    for agent in agents.values():
+        if agent.slot.services is not services:
+            agent.slot.fill(services)
+            fill_delegates(agent.setup().definition.agents, services)
 
 
 class AgentDelegate:

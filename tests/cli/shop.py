@@ -52,8 +52,17 @@ def answer(request):
             return f"You see: {asked}"
 
 
+def delegate(request):
+    last = request.messages[-1]
+    if last["role"] == "tool":
+        return f"They said: {last['content']}"
+    return Call("agent-helper", {"prompt": last["content"]}, "d1")
+
+
 def agents():
+    helper = Agent(id="helper", description="Helps.", model=ScriptedModel(answer), tools=[pay, ask])
     return {
+        "boss": Agent(id="boss", model=ScriptedModel(delegate), agents={"helper": helper}, durable=True),
         "clerk": Agent(id="clerk", model=ScriptedModel(answer), tools=[pay, ask], durable=True),
         "plain": Agent(id="plain", model=ScriptedModel(answer), tools=[pay]),
     }

@@ -99,6 +99,28 @@ def listed(shop, *options):
 # -- show --------------------------------------------------------------------------------------------------------------
 
 
+def test_a_tree_of_runs(shop):
+    run = shop.run("pay 200", agent="boss")
+    alone = shop.run("Hi")
+    rows = shop("list", *STORE).output.splitlines()
+    assert [row.split()[1] for row in rows[1:]] == ["clerk", "boss", "helper"]
+    assert rows[1].startswith(alone)
+    assert "waits: approval of pay [d1]" in rows[2]
+    child = rows[3].split()[0]
+    assert rows[3].startswith(f"  {child}")
+    assert rows[3].endswith("of call d1")
+    shown = shop("show", run, *STORE).output
+    assert f"child run {child}  helper  suspended  of call d1" in shown
+    assert f"tenuto runs resume {run} --call d1 --approve" in shown
+    inside = shop("show", child, *STORE).output
+    assert f"child of {run}, call d1; root {run}" in inside
+    assert f"decisions are those of its root: tenuto runs show {run}" in inside
+    assert "They said: You see: paid 200" in shop("resume", run, "--approve", *APP).output
+    found = json.loads(shop("show", run, "--json", *STORE).output)
+    assert [(each["runId"], each["status"]) for each in found["children"]] == [(child, "success")]
+    assert "tool-output" in shop("show", run, "--events", *STORE).output
+
+
 def test_show_is_a_timeline(shop):
     run = shop.run("pay 5")
     result = shop("show", run, *STORE)

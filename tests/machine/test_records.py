@@ -5,6 +5,7 @@ import pytest
 
 from tenuto.core import codec
 from tenuto.core.errors import StoreError
+from tenuto.core.payloads import Usage
 from tenuto.machine import records as r
 from tenuto.machine.records import decode_record
 from tests.machine import samples as s
@@ -24,6 +25,11 @@ SAMPLES = [
     s.tool_started(),
     *(s.tool_ended(outcome=outcome) for outcome in get_args(r.ToolEnd)),
     r.ToolEnded("c1", 1, "failed", "no", None, s.FAILURE),
+    r.ToolEnded(
+        "c1", 2, "suspended", "{}", delegated=r.Delegated(Usage(1, 2, 3), waits_for=r.WaitsFor("r2", "c2", "h", 1, 7))
+    ),
+    r.ToolEnded("c1", 2, "ok", "done", delegated=r.Delegated(feedback="Name it.", bail=True)),
+    r.Decision("c1", approved=False, reason="no", inner=True),
     r.DataWritten("c1", "data-progress", {"done": 3}, "d1"),
     s.decision(),
     r.Decision("c1", approved=False),

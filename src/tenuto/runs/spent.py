@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenuto.core.payloads import Usage
-from tenuto.machine.records import AnyRecord, ModelEnded, ModelFailed, StepJudged, ToolEnded
+from tenuto.machine.records import AnyRecord, Blocked, ModelEnded, ModelFailed, StepJudged, StepRejected, ToolEnded
 from tenuto.runs.replay import read_journal
 from tenuto.steps.delegation import child_id_of
 from tenuto.store.ports import ANYONE, RunRow, RunStore
@@ -29,7 +29,7 @@ async def spent_by(store: RunStore, run_id: str, records: Sequence[AnyRecord] | 
             case ModelEnded():
                 usage = sum(calls.values(), usage) + record.said.usage
                 step, ids, calls = record.step, tuple(call.id for call in record.calls), {}
-            case ModelFailed():
+            case ModelFailed() | StepRejected() | Blocked() if record.said is not None:
                 usage += record.said.usage
             case ToolEnded() if record.delegated is not None and record.delegated.usage is not None:
                 calls[record.call_id] = record.delegated.usage

@@ -35,6 +35,8 @@ def _part(chunk: c.AnyChunk) -> str | None:
             return chunk.payload.id
         case c.ToolInputDelta():
             return chunk.payload.tool_call_id
+        case c.ToolOutput() if (nested := _nested(chunk)) is not None:
+            return f"{chunk.payload.tool_call_id} {nested[0]}"
         case _:
             return None
 
@@ -53,5 +55,16 @@ def _delta(chunk: c.AnyChunk) -> str | None:
             return chunk.payload.text
         case c.ToolInputDelta():
             return chunk.payload.args_text_delta
+        case c.ToolOutput() if (nested := _nested(chunk)) is not None:
+            return nested[1]
         case _:
             return None
+
+
+def _nested(chunk: c.ToolOutput) -> tuple[str, str] | None:
+    """Part and text of a sub-agent's delta; None for whatever else a tool wrote."""
+    output: Any = chunk.payload.output
+    if chunk.payload.index is None or output.get("type") not in {"text-delta", "reasoning-delta"}:
+        return None
+    payload: dict[str, Any] = output["payload"]
+    return payload["id"], payload["text"]

@@ -19,7 +19,7 @@ from tenuto.core import chunks as c
 from tenuto.core.events import Event
 from tenuto.machine.records import AnyRecord, ModelEnded, ModelStarted, ToolEnded
 from tenuto.runs.replay import read_journal
-from tenuto.store.ports import AbortRequest, EffectRow, PendingCall, RunRow, RunStore
+from tenuto.store.ports import ANYONE, AbortRequest, EffectRow, PendingCall, RunRow, RunStore
 from tenuto.tools.effects import call_key
 
 
@@ -31,6 +31,7 @@ class Shown(Struct, frozen=True):
     pending: tuple[PendingCall, ...]
     records: list[AnyRecord]
     entries: list[Entry]
+    children: list[tuple[RunRow, int]]
 
 
 async def show_run(app: Tenuto, run_id: str, place: Place, *, events: bool, in_json: bool, now: float) -> None:
@@ -63,7 +64,17 @@ async def read_run(store: RunStore, row: RunRow) -> Shown:
         late=await _late(store, row, records),
         abort_reason=next((post.reason for post in posts if isinstance(post, AbortRequest)), None),
     )
-    return Shown(row, row.run_id in lost, tuple(pending), records, timeline(records, known))
+    children = await _children(store, row.run_id, 0)
+    return Shown(row, row.run_id in lost, tuple(pending), records, timeline(records, known), children)
+
+
+async def _children(store: RunStore, run_id: str, depth: int) -> list[tuple[RunRow, int]]:
+    """The runs that its calls have started, with their own, each with its depth."""
+    found: list[tuple[RunRow, int]] = []
+    for child in await store.children(run_id, resource=ANYONE):
+        found.append((child, depth))
+        found += await _children(store, child.run_id, depth + 1)
+    return found
 
 
 async def _asked_at(store: RunStore, row: RunRow, records: list[AnyRecord]) -> dict[int, float]:
@@ -104,6 +115,14 @@ def print_run(shown: Shown, place: Place, *, now: float) -> None:
         line("")
     for entry in shown.entries:
         line((f"{moment(entry.at):<13}", "dim"), (f"{entry.kind:<9}", "cyan"), brief(entry.text))
+    for child, depth in shown.children:
+        line(
+            ("  " * depth + "child run ", "dim"),
+            (brief(child.run_id), "bold"),
+            f"  {brief(child.agent_id)}  ",
+            (child.status, STYLES[child.status]),
+            f"  of call {brief(child.parent_call_id or '')}",
+        )
     if not shown.records:
         why = "its process ended before it stored anything" if row.durable else "it is not durable"
         line((f"This run has no journal: {why}.", "dim"))
@@ -116,6 +135,9 @@ def _print_head(shown: Shown, now: float) -> None:
     steps = sum(isinstance(record, ModelEnded) for record in shown.records)
     status = f"{row.status}, its process is gone" if shown.abandoned else row.status
     line((brief(row.run_id), "bold"), f"  {brief(row.agent_id)}  ", (status, STYLES[row.status]))
+    if row.parent_id is not None:
+        call, root = brief(row.parent_call_id or ""), brief(row.root_id or "")
+        line(f"child of {brief(row.parent_id)}, call {call}; root {root}")
     if row.thread_id is not None:
         line(f"thread {brief(row.thread_id)}, resource {brief(row.resource_id or '-')}")
     line(
@@ -130,6 +152,9 @@ def _hints(shown: Shown, place: Place) -> Iterator[str]:
     row = shown.row
     if shown.abandoned:
         yield f"to drive it on: tenuto runs recover {row.run_id} {place.app_option}"
+    if row.parent_id is not None:
+        yield from (f"decisions are those of its root: tenuto runs show {row.root_id}" for _ in shown.pending[:1])
+        return
     for call in shown.pending:
         yield from pending_lines(call, place)
 
@@ -155,6 +180,7 @@ def _plain(shown: Shown, log: list[Event], *, with_events: bool) -> dict[str, An
         "pending": [wire(call) for call in shown.pending],
         "timeline": to_builtins(shown.entries),
         "records": to_builtins(shown.records),
+        "children": [wire(row) for row, _ in shown.children],
     }
     if with_events:
         plain["events"] = [{"index": event.index, "chunk": event.chunk.to_dict()} for event in log]

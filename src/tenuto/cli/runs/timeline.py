@@ -67,9 +67,11 @@ def timeline(records: list[r.AnyRecord], known: Known) -> list[Entry]:
 
 
 def usage_of(records: list[r.AnyRecord]) -> Usage:
-    """Tokens and cost of all model calls that have an outcome."""
+    """Tokens and cost of all model calls that have an outcome, and of the child runs that have one."""
     total = Usage()
     for record in records:
+        if isinstance(record, r.ToolEnded) and record.outcome != "suspended" and record.delegated is not None:
+            total += record.delegated.usage or Usage()
         if isinstance(record, (r.ModelEnded, r.ModelFailed, r.StepRejected, r.Blocked)) and record.said is not None:
             total += record.said.usage
     return total
