@@ -434,7 +434,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         """What drives the runs that a supervisor's calls start; see `runs.children.Delegate`."""
         from tenuto.delegated import AgentDelegate
 
-        return AgentDelegate(self.setup())
+        return AgentDelegate(self._base.overridden(id(self)))
 
     # -- the calls ---------------------------------------------------------------------------------------------------
 

@@ -30,15 +30,14 @@ if TYPE_CHECKING:
 
 
 def fill_delegates(agents: Any, services: AppServices) -> None:
-    """Bind the agents that others delegate to, at every depth; those that a function gives are within all the same.
+    """Bind the agents that others delegate to, at every depth.
 
-    Raises:
-        ConfigurationError: `AGENT_ALREADY_REGISTERED`: one belongs to another app.
+    One of another app stays there: a delegation is within the app of its supervisor, whosever the agent is.
     """
     if agents is None or callable(agents):
         return
     for agent in agents.values():
-        if agent.slot.services is not services:
+        if agent.slot.services is None:
             agent.slot.fill(services)
             fill_delegates(agent.setup().definition.agents, services)
 
@@ -47,7 +46,7 @@ class AgentDelegate:
     """See `runs.children.Delegate`.
 
     Args:
-        setup: Of the agent, as of now.
+        setup: Of the agent, as of now, without what its app gives it.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -103,10 +102,11 @@ def _child_host(setup: Setup, parent: Run) -> Host:
 
 
 def _within(setup: Setup, parent: Run) -> Setup:
-    """An agent that has no app is in that of its supervisor."""
-    if setup.definition.app is not None or parent.definition.app is None:
-        return setup
-    return replace(setup, definition=replace(setup.definition, app=parent.definition.app))
+    """A delegation is within the app of its supervisor; of another app the agent has nothing then."""
+    app, services = parent.definition.app, setup.slot.services
+    if services is not None and services.app is app:
+        return setup.bound()
+    return replace(setup, definition=replace(setup.definition, app=app))
 
 
 async def _given(setup: Setup, defaults: Mapping[str, Any], brief: Brief) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from tenuto.bus.ports import PubSub
 from tenuto.calls import PendingStream, Resumption, make_host, output_of
 from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.request_context import RequestContext
+from tenuto.delegated import AgentDelegate
 from tenuto.legacy import GENERATE, STREAM
 from tenuto.read_options import build_options, normalise
 from tenuto.runs import live
@@ -220,6 +221,10 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
         slot = self.slot
         if slot.services is None and slot.own is None:
             raise not_registered(self.id, method)
+
+    def delegate(self) -> AgentDelegate:
+        """See `Agent.delegate`."""
+        return AgentDelegate(self._base.overridden(id(self.agent), id(self)))
 
     def setup(self) -> Setup:
         """See `Agent.setup`."""

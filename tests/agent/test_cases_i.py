@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tenuto import Agent, create_durable_agent, tool
+from tenuto import Agent, Tenuto, ToolContext, create_durable_agent, tool
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, HTTPError, Reply, ScriptedModel
 from tests.agent.kit import agent_on, answers, both, run, sent
@@ -62,6 +62,32 @@ async def test_I03_delegation_leaves_the_sub_agent_as_it_is():
         rows = await stores[place].runs(resource=None)
         assert {row.root_id for row in rows} == {result.run_id}
         assert [row.agent_id for row in rows] == ["shared", f"boss{place}"]
+
+
+async def test_I03_two_apps_share_a_sub_agent():
+    """Each delegation is within the app of its supervisor; by itself the agent is the first app's."""
+    seen: list[Any] = []
+
+    @tool(effects="none")
+    async def note(ctx: ToolContext) -> str:
+        seen.append((ctx.app, ctx.deps))
+        return "noted"
+
+    shared = Agent(id="shared", model=ScriptedModel(lambda asked: "ok" if asked.last == "noted" else Call("note")))
+    shared = shared.replace(tools=[note])
+    script = [Call("agent-x", {"prompt": "go"}), "done"]
+    apps = [
+        Tenuto(
+            agents={"boss": Agent(id="boss", model=ScriptedModel(list(script)), agents={"x": shared})},
+            store=InMemoryStore(),
+            deps=f"deps {place}",
+        )
+        for place in range(2)
+    ]
+    for app in apps:
+        assert (await app.get_agent("boss").generate("hi")).text == "done"
+    await shared.generate("hi")
+    assert seen == [(apps[0], "deps 0"), (apps[1], "deps 1"), (apps[0], "deps 0")]
 
 
 @both
