@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from benchmarks.rows import AGNO, DIALECTS, DURABLE, FLOOR, OPENAI, TENUTO
+from benchmarks.rows import AGNO, DIALECTS, DURABLE, FLOOR, OPENAI, PROCESSED, TENUTO
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent / ".cache" / "benchmarks"
@@ -70,6 +70,7 @@ def interpreter(pins: Path) -> Path:
 CONTESTANTS: Mapping[str, Contestant] = {
     TENUTO: Contestant("with_tenuto.py", "from tenuto import Agent, tool"),
     DURABLE: Contestant("with_durable.py", "from tenuto import Agent, Tenuto"),
+    PROCESSED: Contestant("with_processed.py", "from tenuto import Agent"),
     FLOOR: Contestant("by_hand.py", "import asyncio, msgspec"),
     OPENAI: Contestant("with_openai.py", "from openai import AsyncOpenAI", "openai.txt"),
     AGNO: Contestant("with_agno.py", "from agno.agent import Agent", "agno.txt"),

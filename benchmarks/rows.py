@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-TENUTO, DURABLE, FLOOR, OPENAI, AGNO = "tenuto", "durable", "floor", "openai", "agno"
+TENUTO, DURABLE, PROCESSED = "tenuto", "durable", "processed"
+FLOOR, OPENAI, AGNO = "floor", "openai", "agno"
 DIALECTS = ("responses", "anthropic", "google")
 """tenuto in its other wire formats, each a contestant; TENUTO itself speaks chat completions."""
 
@@ -127,6 +128,10 @@ def _durable_to_plain(found: Repetition) -> float:
     return found[DURABLE][0] / found[TENUTO][0]
 
 
+def _processed_to_plain(found: Repetition) -> float:
+    return found[PROCESSED][0] / found[TENUTO][0]
+
+
 def _durable_ms(found: Repetition) -> float:
     return found[DURABLE][0] / 1_000
 
@@ -186,6 +191,13 @@ ROWS: tuple[Row, ...] = (
             Bar("at least 1/5 of the floor's chunks per CPU second", _of(FLOOR), 1 / 5, (FLOOR,), at_least=True),
             Bar("at least 8x those of `openai`", _of(OPENAI), 8, (OPENAI,), at_least=True),
         ),
+    ),
+    Row(
+        "processed-burst",
+        "5,000 chunks at full speed through one output processor, one reader",
+        "CPU µs per chunk",
+        (Bar("processed: at most 2x plain", _processed_to_plain, 2, (TENUTO,), about=PROCESSED),),
+        contestants=(TENUTO, PROCESSED),
     ),
     Row(
         "durable-burst",

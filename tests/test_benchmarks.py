@@ -9,7 +9,7 @@ import pytest
 from benchmarks.measure import Field, measure, provider
 from benchmarks.report import DIALECTS as DIALECT_TABLE
 from benchmarks.report import MAIN, PAGE, section, table, table_of_dialects, written
-from benchmarks.rows import AGNO, DIALECT_ROWS, DIALECTS, DURABLE, FLOOR, OPENAI, ROWS, TENUTO, Bar
+from benchmarks.rows import AGNO, DIALECT_ROWS, DIALECTS, DURABLE, FLOOR, OPENAI, PROCESSED, ROWS, TENUTO, Bar
 
 ROOT = Path(__file__).resolve().parent.parent
 BY_NAME = {row.name: row for row in ROWS}
@@ -48,6 +48,15 @@ def test_tiny_scenarios_of_durable_runs_run():
         assert found[DURABLE][1:] == (0, 0), "a run that waits holds no task and no timer"
         (found,) = measure(BY_NAME["long-thread"], field, base_url, 1, said.append, small=True)
         assert found.keys() == {DURABLE}, said
+
+
+@pytest.mark.slow
+def test_a_tiny_stream_runs_through_a_processor():
+    said = []
+    field = Field([TENUTO, PROCESSED], said.append)
+    with provider() as base_url:
+        (found,) = measure(BY_NAME["processed-burst"], field, base_url, 1, said.append, small=True)
+    assert found.keys() == {TENUTO, PROCESSED}, said
 
 
 @pytest.mark.slow

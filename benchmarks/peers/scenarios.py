@@ -351,6 +351,7 @@ Figures = float | tuple[float, ...]
 SCENARIOS: dict[str, Callable[[Any, Size], Awaitable[Figures]]] = {
     "burst": burst,
     "durable-burst": burst,
+    "processed-burst": burst,
     "paced": paced,
     "paced-many": paced_many,
     "call": call,

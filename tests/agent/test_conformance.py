@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from tenuto import AbortController, Agent, ToolContext, step_count_is, tool
 from tenuto.evals import Scorer, create_scorer
 from tenuto.evals.declared import fraction_of
+from tenuto.processors import Processor
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Gate, HTTPError, Raw, Reply, ScriptedModel, Usage, chat_chunk
 from tests.agent.kit import agent_on, all_ended, all_scored, answers, both, merged, run, says, sent
@@ -297,3 +298,61 @@ async def test_conformance_17_sampling_of_scorers(verb):
     assert by["never"] == set()
     assert by["always"] == by["none"] == set(runs)
     assert by["half"] == by["other"] == {run_id for run_id, key in runs.items() if fraction_of(key) < 0.5}
+
+
+class Guard(Processor):
+    """Blocks where `where` says so."""
+
+    id = "guard"
+
+    def __init__(self, where: str, *, retry: bool = False) -> None:
+        self.where, self.retry = where, retry
+
+    def process_input(self, context: Any) -> None:
+        if self.where == "input":
+            context.abort("not that")
+
+    def process_output_stream(self, context: Any) -> Any:
+        part = context.part
+        if self.where == "stream" and part.type == "text-delta" and "bad" in part.payload.text:
+            context.abort("bad word")
+        return part
+
+    def process_output_step(self, context: Any) -> None:
+        if self.where == "step" and "bad" in context.text:
+            context.abort("bad word", retry=self.retry)
+
+
+def guarded(guard: Guard, model: ScriptedModel, ran: list[str]) -> Agent[Any, Any]:
+    @tool(effects="none")
+    async def note() -> str:
+        ran.append("ran")
+        return "noted"
+
+    processors: dict[str, Any] = {"input_processors": [guard], "output_processors": [guard]}
+    return Agent(id="a", model=model, tools=[note], max_processor_retries=1, **processors)
+
+
+@both
+async def test_conformance_12_tripwires(verb):
+    calls: list[str] = []
+    model = ScriptedModel()
+    ran = await run(verb, guarded(Guard("input"), model, calls))
+    assert (ran.types, model.requests) == (["start", "tripwire"], [])
+    assert (ran.result.text, ran.result.finish_reason, ran.result.tripwire.reason) == ("", "other", "not that")
+
+    model = ScriptedModel([Reply("good and bad", calls=[Call("note")])])
+    ran = await run(verb, guarded(Guard("stream"), model, calls))
+    assert (ran.result.text, ran.types[-1]) == ("good and", "tripwire")
+
+    model = ScriptedModel([Reply("bad", calls=[Call("note")]), "better"])
+    ran = await run(verb, guarded(Guard("step", retry=True), model, calls))
+    assert (ran.result.text, ran.result.tripwire) == ("better", None)
+    assert [(step.text, step.finish_reason) for step in ran.result.steps] == [("", "retry"), ("better", "stop")]
+    assert "bad word" in model.requests[1].messages[0]["content"]
+
+    model = ScriptedModel(lambda _: Reply("bad", calls=[Call("note")]))
+    ran = await run(verb, guarded(Guard("step", retry=True), model, calls))
+    assert (ran.result.text, ran.result.finish_reason, len(model.requests)) == ("", "tripwire", 2)
+    assert ran.result.tripwire.reason == "bad word"
+    assert calls == []

@@ -6,7 +6,7 @@ import pytest
 
 from tenuto.cli.runs.show import read_run
 from tenuto.cli.runs.timeline import Known, timeline
-from tenuto.core.payloads import ErrorInfo, Usage
+from tenuto.core.payloads import ErrorInfo, TripwirePayload, Usage
 from tenuto.machine import records as r
 from tenuto.machine.decisions import fold
 from tenuto.messages.turns import AssistantTurn, CallPart, Text
@@ -171,6 +171,29 @@ def test_attempts_of_a_model_call():
         ("end", "error: no"),
     ]
     assert told(r.ModelStarted(1, 1)) == [("model", "step 1: no answer yet")]
+
+
+def test_what_processors_said():
+    tripwire = TripwirePayload("too short", True, None, "judge")
+    error = ErrorInfo("ModelError", "overloaded")
+    started, again = r.ModelStarted(1, 1), r.ModelStarted(1, 2)
+    rejected = r.StepRejected(1, 2, said(reason="retry"), tripwire, True)
+    state = r.ProcessorState({"judge": {"n": 1}})
+    records = [
+        started,
+        r.AttemptFailed(1, 1, "test/m", error, again=True),
+        again,
+        state,
+        rejected,
+        r.ModelStarted(2, 1),
+    ]
+    assert told(*records, r.Blocked(tripwire, None, said(Text("So"), reason="other"))) == [
+        ("model", "step 1: test/m failed (overloaded); it is asked again"),
+        ("model", "step 1, attempt 2: not accepted by a processor: too short; the model is told"),
+        ("model", "step 2: cut short by a processor"),
+        ("blocked", "by processor judge: too short"),
+    ]
+    assert told(*records[:-1], r.Blocked(error=error))[-1] == ("blocked", "a processor failed")
 
 
 def test_an_abort_in_the_middle_of_an_answer():

@@ -21,6 +21,7 @@ from tenuto import AbortController, Agent, Tenuto, ToolContext, create_durable_a
 from tenuto.core.errors import ModelError, TenutoError
 from tenuto.core.ids import CountingIds
 from tenuto.evals import create_scorer
+from tenuto.processors import Processor
 from tenuto.runs.supervisor import Supervisor
 from tenuto.store import InMemoryStore, SQLiteStore
 from tenuto.testing import Call, Gate, Reply, ScriptedModel, Usage
@@ -459,6 +460,50 @@ async def a_scorer_that_fails(case: Case) -> None:
     await case.generate(agent.generate("hi", is_task_complete={"scorers": [bad]}, max_steps=2))
     await all_scored()
     case.note("scores", *await case.store.scores(resource=None))
+
+
+class Guard(Processor):
+    """Takes part everywhere, and refuses what is bad."""
+
+    id = "guard"
+
+    def process_input(self, context: Any) -> Any:
+        if "bad" in context.messages[0].text:
+            context.abort("bad input", metadata={"n": 1})
+        return [*context.messages, {"role": "user", "content": "really"}]
+
+    def process_input_step(self, context: Any) -> Any:
+        context.state["steps"] = context.state.get("steps", 0) + 1
+        return {"system_messages": f"step {context.state['steps']}"}
+
+    def process_output_stream(self, context: Any) -> Any:
+        part = context.part
+        if part.type == "text-delta" and "stop" in part.payload.text:
+            context.abort("stopped")
+        return part
+
+    def process_output_step(self, context: Any) -> None:
+        if context.text == "draft":
+            context.abort("no drafts", retry=True)
+
+    def process_tool_result(self, context: Any) -> Any:
+        return {"result": context.result + 1}
+
+    def process_api_error(self, context: Any) -> bool:
+        return context.retry_count == 0
+
+
+@scenario
+async def processors(case: Case) -> None:
+    draft = Reply("draft", calls=[PAY])
+    script = [draft, ADD, ModelError("down", status=500), "Four.", "Go, stop it", draft, draft]
+    guard = Guard()
+    agent = await case.agent(
+        script, [add, pay], input_processors=[guard], output_processors=[guard], max_processor_retries=1
+    )
+    for place, message in enumerate(("hi", "and", "again", "bad")):
+        result = await case.stream(agent.stream(message, run_id=f"r{place}", **case.callbacks()))
+        case.note(result.tripwire, [(step.finish_reason, step.tripwire) for step in result.steps])
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

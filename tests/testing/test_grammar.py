@@ -28,6 +28,12 @@ def step_end(*calls: str, go_on: bool = False) -> c.AnyChunk:
     return c.StepFinish(R, "AGENT", p.StepFinishPayload("m", outcome, output, p.StepMetadata()))
 
 
+def rejected(*calls: str, reason: Any = "retry") -> c.AnyChunk:
+    made = tuple(p.ToolCallPayload(each, "f") for each in calls)
+    outcome, output = p.StepOutcome(reason, reason == "retry", (), None, "no"), p.StepOutput("", made, p.Usage())
+    return c.StepFinish(R, "AGENT", p.StepFinishPayload("m", outcome, output, p.StepMetadata()))
+
+
 def finish(reason: Any = "stop", run_id: str = R) -> c.AnyChunk:
     outcome, output = p.StepOutcome(reason, False, ()), p.StepOutput("", (), p.Usage())
     return c.Finish(run_id, "AGENT", p.FinishPayload("m", outcome, output, p.StepMetadata()))
@@ -127,6 +133,18 @@ RIGHT = {
         start(), step(), *text(), CHECKED, step_end(go_on=True), step(), call(), result(), CHECKED, DATA, step_end("c"),
         finish(),
     ],
+    "a tripwire that had asked for another answer": [
+        start(), step(), text_start(), delta(), c.Tripwire(R, "AGENT", p.TripwirePayload("no", retry=True)),
+    ],
+    "an answer that is asked for again": [
+        start(), step(), text_start(), delta(), call(), failed(), rejected("c"), step(), *text("u"), step_end(),
+        finish(),
+    ],
+    "an answer that is not accepted": [start(), step(), *text(), rejected(reason="tripwire"), finish("tripwire")],
+    "a call that was taken out of an answer": [
+        start(), step(), call("a"), call("b"), failed("b"), result("a"), step_end("a", go_on=True), step(), *text(),
+        step_end(), finish(),
+    ],
     "a tripwire": [start(), step(), text_start(), delta(), BLOCKED],
     "waiting for a decision": [start(), step(), call("a"), call("b"), approval("a"), result("b")],
     "a call that the provider runs": [start(), step(), call(provider_executed=True), *text(), step_end("c"), finish()],
@@ -152,6 +170,7 @@ WRONG = {
     "a step starts when": [start(), step(), step()],
     "`step-finish` ends a step": [start(), step_end()],
     "`step-finish` lists": [start(), step(), step_end("c")],
+    "`step-finish` lists the step's calls": [start(), step(), call(), result(), step_end()],
     "content stands inside a step": [start(), text_start()],
     "content comes before the outcomes": [start(), step(), call(), result(), SOURCE],
     "the text id 't' is opened once": [start(), step(), *text(), *text()],

@@ -166,6 +166,7 @@ class StepRejected(Record, frozen=True, tag="step-rejected"):
     Attributes:
         said: What the call took and when; its turn is empty.
         again: The model is told why, and asked for another answer in the next step; else the run ends.
+        calls: Ids of its calls, which viewers may have seen.
     """
 
     step: int
@@ -173,6 +174,7 @@ class StepRejected(Record, frozen=True, tag="step-rejected"):
     said: Said
     tripwire: TripwirePayload
     again: bool
+    calls: tuple[str, ...] = ()
 
 
 class Blocked(Record, frozen=True, tag="blocked"):

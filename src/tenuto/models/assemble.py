@@ -78,7 +78,7 @@ class Assembler:
 
     Args:
         scope: Makes part ids unique among the answers of a run.
-        used: Call ids of the history, which this answer must not use again.
+        used: Call ids of the run, which this answer must not use again.
         made: Begins the ids of calls that came without a usable one.
     """
 

@@ -8,6 +8,7 @@ id is opened, then filled, then closed, once.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -170,6 +171,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
         response_format: None = free text.
         include_raw: Yield each event also as a `RawEvent`, before the parts made of it.
         abort: The model stops reading when it fires; the loop also cancels the task.
+        shown: Ids of calls that viewers of the run have seen and that are not in the prompt: an answer must not use
+            them again.
         answer: Tells this answer from the run's others, where the length of the prompt does not.
     """
 
@@ -183,6 +186,11 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     include_raw: bool = False
     abort: AbortSignal | None = None
     answer: str | None = None
+    shown: frozenset[str] = frozenset()
+
+    def used(self, ids: AbstractSet[str]) -> AbstractSet[str]:
+        """The call ids that an answer must not use: those of the prompt, `ids`, and those that were shown."""
+        return ids | self.shown if self.shown else ids
 
     @property
     def scope(self) -> str:

@@ -129,6 +129,7 @@ def _reject(run: Run, record: r.StepRejected) -> None:
     run.steps.append(replace(step, tripwire=record.tripwire))
     run.usage = run.usage + record.said.usage
     run.draft = run.sent = run.repaired = None
+    run.shown_calls |= frozenset(record.calls)
     _forget_bodies(run)
     if record.again:
         run.corrections = (*run.corrections, record.tripwire.reason)

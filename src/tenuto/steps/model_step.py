@@ -211,6 +211,7 @@ class ModelCall:
             provider_options=options_of(run, self._candidate),
             include_raw=run.options.include_raw_chunks,
             abort=run.abort.signal,
+            shown=run.shown_calls if prompt is run.prompt else _shown_calls(run),
             answer=None if prompt is run.prompt else f"s{self._command.step}",
         )
 
@@ -375,6 +376,11 @@ class ModelCall:
         record = ModelFailed(command.step, command.attempt, said, info)
         await self._log.commit(record, chunks=[c.Error(run.run_id, "AGENT", p.ErrorPayload(info)), ended])
         await call_back(run.options.on_error, error, "on_error")
+
+
+def _shown_calls(run: Run) -> frozenset[str]:
+    """The ids of all calls of the run, of which a prompt that is not the run's own may have none."""
+    return run.shown_calls.union(call.payload.tool_call_id for step in run.steps for call in step.tool_calls)
 
 
 def _reason(finish: Finish, *, called: bool) -> p.FinishReason:

@@ -203,6 +203,7 @@ class Run(Struct, eq=False):
         screen: What they write to.
         processor_retries: How often they may have an answer made again; None where nobody said.
         corrections: Why answers were not accepted since one was; the model is told so.
+        shown_calls: Ids of the calls of answers that were not accepted.
         repaired: The step, and the messages it is asked with again after a failure, as a processor gave them.
         tripwire: Why a processor ended the run.
         replaced: What processors made of the messages the run added, once it has ended.
@@ -269,6 +270,7 @@ class Run(Struct, eq=False):
     screen: RunScreen | None = None
     processor_retries: int | None = None
     corrections: tuple[str, ...] = ()
+    shown_calls: frozenset[str] = frozenset()
     repaired: tuple[int, tuple[Message, ...]] | None = None
     tripwire: TripwirePayload | None = None
     replaced: tuple[Message, ...] | None = None

@@ -188,7 +188,7 @@ class ScriptedModel:
         if callable(entry) and not isinstance(entry, type):
             answer: Any = entry(asked)
             entry = _checked(await answer if inspect.isawaitable(answer) else answer)
-        async with aclosing(self._play(entry, Assembler(request.scope, slot.used_ids))) as batches:
+        async with aclosing(self._play(entry, Assembler(request.scope, request.used(slot.used_ids)))) as batches:
             async for batch in batches:
                 yield batch
 

@@ -61,7 +61,7 @@ class AnthropicFormat:
         return WireRequest(
             "/messages",
             written,
-            Assembler(request.scope, slot.used_ids),
+            Assembler(request.scope, request.used(slot.used_ids)),
             headers=headers,
             listed=(_BETA,),
             warnings=tuple(body.warnings),

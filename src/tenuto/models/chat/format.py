@@ -52,7 +52,7 @@ class ChatFormat:
         return WireRequest(
             "/chat/completions",
             body,
-            Assembler(request.scope, slot.used_ids),
+            Assembler(request.scope, request.used(slot.used_ids)),
             warnings=warnings_for(request),
         )
 

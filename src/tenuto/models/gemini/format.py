@@ -65,7 +65,7 @@ class GeminiFormat:
         return WireRequest(
             f"/{_path(model_id)}:streamGenerateContent?alt=sse",
             body,
-            Assembler(request.scope, slot.used_ids, made=UNLABELLED),
+            Assembler(request.scope, request.used(slot.used_ids), made=UNLABELLED),
             options.headers,
             warnings=tuple(warnings),
         )

@@ -41,7 +41,7 @@ class ResponsesFormat:
         slot = rendered(request.prompt, self._messages[role])
         items = slot.render(request.prompt)
         body, warnings = self._writer.write(model_id, request, items=items, options=options, thinks=thinks)
-        assembler = Assembler(request.scope, slot.used_ids)
+        assembler = Assembler(request.scope, request.used(slot.used_ids))
         return WireRequest("/responses", body, assembler, warnings=warnings)
 
     def key_headers(self, key: str) -> Mapping[str, str]:
