@@ -266,6 +266,38 @@ async def test_a_tree_killed_again_and_again_comes_to_its_end(world):
 
 
 @in_memory
+async def test_a_child_that_comes_on_is_no_crash_loop_of_its_root(world):
+    """Five crashes within one delegation, each after another completed step of the child; without progress, four."""
+    for steps in (True, False):
+        bank, run_id = Bank(), f"r{steps}"
+        sub_model = ScriptedModel(lambda _: Call("look", {"order": "a"}))
+        boss_model = ScriptedModel(lambda _: GO["boss"])
+
+        def agent(sub_model: Any = sub_model, boss_model: Any = boss_model, bank: Bank = bank) -> Agent[Any, Any]:
+            sub = Agent(id="sub", model=sub_model, tools=bank.tools(), default_options={"max_steps": 50})
+            return Agent(id="boss", model=boss_model, agents={"x": sub})
+
+        point = "model.after_commit" if steps else "model.before_call"
+        first = world.process(agent())
+        await first.killed_in(lambda agent, run_id=run_id: agent.generate("hi", run_id=run_id), point, 2)
+        for _ in range(4):
+            await world.leases_expire()
+
+            async def taken_up(agent: Any, run_id: str = run_id) -> Any:
+                return await (await agent.recover(run_id)).get_full_output()
+
+            await world.process(agent()).killed_in(taken_up, point)
+        await world.leases_expire()
+        last = world.process(agent())
+        output = await last.call(lambda agent, run_id=run_id: agent.recover(run_id))
+        if steps:
+            output.abort("enough")
+        result = await output.get_full_output()
+        error = None if result.error is None else result.error.id
+        assert (result.finish_reason, error) == (("aborted", None) if steps else ("error", "RECOVERY_EXHAUSTED"))
+
+
+@in_memory
 async def test_the_sweep_leaves_children_to_their_parents(world):
     bank = Bank()
     async with FakeProvider(script({**GO, "sub": [Call("pay", {"order": "a"})]})) as provider:

@@ -204,7 +204,8 @@ def _applied(state: RunState, record: r.AnyRecord) -> RunState:  # noqa: C901, P
             _check(state, record, not record.inner or call.status == "suspended", "inside a call that is not suspended")
             return _move(_to(state, "calling"), call, _decided(call, approved=record.approved or record.inner))
         case r.SegmentStarted():
-            return replace(state, recoveries=state.recoveries + (record.cause == "recover"))
+            before = 0 if record.progress else state.recoveries
+            return replace(state, recoveries=before + (record.cause == "recover"))
         case r.AbortRequested():
             return replace(state, aborted=True)
         case r.Parked():

@@ -321,11 +321,13 @@ class SegmentStarted(Record, frozen=True, tag="segment-started"):
     Attributes:
         degraded: What of the call's options this process does not have.
         trace: See `RunStarted`.
+        progress: A child run had completed a model call since it was taken up the last time.
     """
 
     cause: Literal["resume", "recover"]
     degraded: tuple[str, ...] = ()
     trace: SpanLink | None = None
+    progress: bool = False
 
 
 class Answered(Struct, frozen=True, omit_defaults=True, rename=wire_name):

@@ -34,6 +34,7 @@ from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
 from tenuto.runs.recovery import BACKOFF_SECONDS
 from tenuto.runs.result import build_result
 from tenuto.runs.scoring import Aside, begin_scoring
+from tenuto.runs.spent import has_progressed
 from tenuto.runs.troubles import closed, exhausted, internal, never_begun, preparation_failed
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
@@ -282,7 +283,9 @@ class Driver:
     async def _go_on(self, journal: Journal, on: Continued) -> None:
         name_lost(self.run, journal.state)
         status = "running" if self._nested is not None and self._nested.waits else None
-        await journal.commit(SegmentStarted(on.cause, self.run.degraded, self.run.trace.root.link), status=status)
+        progress = on.cause == "recover" and await has_progressed(self.store, self.run.run_id)
+        record = SegmentStarted(on.cause, self.run.degraded, self.run.trace.root.link, progress)
+        await journal.commit(record, status=status)
         if journal.state.phase == "closing":
             return  # only its end is missing: nothing is decided any more, and nothing is too late for it
         if journal.state.recoveries > len(BACKOFF_SECONDS):

@@ -1,4 +1,4 @@
-"""What a run and the runs below it have spent so far, by their journals: for the counter of one that goes on.
+"""What the runs below one that goes on have done, by their journals: what they spent, and whether they came on.
 
 Invariant: a model call counts once, in whichever journal it stands; a child counts as its own journal says, until its
 parent's says what it took.
@@ -9,10 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenuto.core.payloads import Usage
-from tenuto.machine.records import AnyRecord, Blocked, ModelEnded, ModelFailed, StepJudged, StepRejected, ToolEnded
+from tenuto.machine.records import (
+    AnyRecord,
+    Blocked,
+    ModelEnded,
+    ModelFailed,
+    SegmentStarted,
+    StepJudged,
+    StepRejected,
+    ToolEnded,
+)
 from tenuto.runs.replay import read_journal
 from tenuto.steps.delegation import child_id_of
-from tenuto.store.ports import ANYONE, RunRow, RunStore
+from tenuto.store.ports import ANYONE, TERMINAL_STATUS, RunRow, RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +51,21 @@ async def spent_by(store: RunStore, run_id: str, records: Sequence[AnyRecord] | 
         if child.run_id in places:
             calls[places[child.run_id]] = await spent_by(store, child.run_id)
     return sum(calls.values(), usage)
+
+
+async def has_progressed(store: RunStore, run_id: str) -> bool:
+    """Whether a run below has completed a model call since it was taken up the last time: then it is no crash loop."""
+    for child in await store.children(run_id, resource=ANYONE):
+        if child.status in TERMINAL_STATUS:
+            continue
+        for record in reversed(await read_journal(store, child)):
+            if isinstance(record, SegmentStarted):
+                break
+            if isinstance(record, ModelEnded):
+                return True
+        if await has_progressed(store, child.run_id):
+            return True
+    return False
 
 
 async def _journal(store: RunStore, row: RunRow | None) -> list[AnyRecord]:
