@@ -21,7 +21,7 @@ from tenuto.core.errors import RunError
 from tenuto.core.ids import RandomIds
 from tenuto.introspection import Introspection
 from tenuto.legacy import read_defaults
-from tenuto.read_agent import definition_of, read_arguments
+from tenuto.read_agent import definition_of, read_arguments, store_of, unbound
 from tenuto.setup import AppSlot, Setup
 from tenuto.steps.definition import UNSET
 from tenuto.twins import SyncTwins
@@ -96,6 +96,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
             failed model is asked 3 times more).
         scorers: *Dynamic.* By name, scorers that look at runs once they have ended; their scores are stored. See
             `docs/evals.md`.
+        memory: *Dynamic.* A `Memory`: what the agent remembers of the threads that calls name; see `docs/memory.md`.
         durable: True, or the keywords of `create_durable_agent`: registered with an app, the agent is durable there.
         store: Where runs are kept; default: one store in memory per process.
         abort_grace: Seconds that tools and callbacks that are still going on get after an abort.
@@ -145,7 +146,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         given = read_arguments({"tools": tools, "deps": deps, **fields})
         definition = definition_of(given)
         defaults = read_defaults(given["default_options"])
-        own: RunStore | None = given["store"]
+        own: RunStore | None = given["store"] or store_of(given["memory"])
         base = Setup(definition, defaults, own, SystemClock(), RandomIds(), AppSlot(own=own))
         values: dict[str, Any] = {
             "id": definition.id,
@@ -175,7 +176,7 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
 
     def replace(self, **changes: Any) -> Agent[DepsT, OutputT]:
         """A copy with other constructor arguments; bound to no app."""
-        return cast("Agent[DepsT, OutputT]", Agent(**{**self._given, **changes}))
+        return cast("Agent[DepsT, OutputT]", Agent(**{**unbound(self._given), **changes}))
 
     def setup(self) -> Setup:
         """What a run needs of this agent, its app and a test's overrides; for the runtime."""
@@ -187,6 +188,16 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
                 self.id,
             )
         return self._base.bound().overridden(id(self))
+
+    def bind_memory(self, store: RunStore) -> None:
+        """Have the agent's memory keep its threads in the store of the app; for the app.
+
+        Raises:
+            ConfigurationError: `MEMORY_STORE_CONFLICT`.
+        """
+        memory = self._given["memory"]
+        if memory is not None and hasattr(memory, "bind"):
+            memory.bind(store)
 
     @property
     def slot(self) -> AppSlot:
@@ -414,10 +425,19 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
             )
         )
 
-    async def list_suspended_runs(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:
+    async def list_suspended_runs(
+        self,
+        *,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        per_page: int | None = None,
+        page: int | None = None,
+    ) -> SuspendedRuns:
         """The runs of this agent that wait for a decision, newest first, with their calls; from the store.
 
         Args:
+            thread_id: Only those on this thread.
+            resource_id: Only those of this resource.
             per_page: Runs per page; pages only when both are given.
             page: From 0.
 
@@ -426,7 +446,10 @@ class Agent(SyncTwins[DepsT, OutputT], Introspection):
         """
         from tenuto.runs.listing import list_suspended
 
-        return await list_suspended(self.setup().store, self.id, per_page=per_page, page=page)
+        store = self.setup().store
+        return await list_suspended(
+            store, self.id, thread=thread_id, resource=resource_id, per_page=per_page, page=page
+        )
 
     # -- as a sub-agent, for the runtime -----------------------------------------------------------------------------
 

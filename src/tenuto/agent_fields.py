@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 from typing_extensions import TypeVar
 
 from tenuto.evals.declared import Scorers
+from tenuto.memory.memory import Memory
 from tenuto.messages.input import SystemInput
 from tenuto.options import DefaultOptions, ModelConfig, Processors
 from tenuto.store.ports import RunStore
@@ -51,6 +52,7 @@ class AgentFields(TypedDict, total=False):
     error_processors: Processors
     max_processor_retries: int | Callable[..., int | Awaitable[int]] | None
     scorers: Scorers | Callable[..., Scorers | Awaitable[Scorers]] | None
+    memory: Memory | Callable[..., Memory | Awaitable[Memory]] | None
     durable: bool | Mapping[str, Any]
     store: RunStore | None
     abort_grace: float

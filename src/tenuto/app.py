@@ -84,10 +84,11 @@ class Tenuto:
         add_functions(functions or {})
         self._scorers = dict(scorers or {})
         by_name = {**{scorer.id: scorer for scorer in self._scorers.values()}, **self._scorers}
-        services = AppServices(self, self.store, self.bus, deps, by_name)
+        services = AppServices(self, self.store, self.bus, deps, by_name, self._settle)
         for agent in self._agents.values():
             agent.slot.fill(services)
             fill_delegates(agent.setup().definition.agents, services)
+            agent.bind_memory(self.store)
 
     def get_agent(self, key: str) -> Agent[Any, Any]:
         """The agent registered under `key`, the durable wrapper when there is one.
@@ -201,6 +202,16 @@ class Tenuto:
             _log.info("Run %s was not recovered: %s", row.run_id, error)
         except TenutoError:
             _log.exception("Recovering run %s failed.", row.run_id)
+
+    async def _settle(self, row: RunRow) -> bool:
+        """Have a run recovered whose thread somebody has the turn of; see `AppServices.recover`."""
+        agent = next((agent for agent in self._agents.values() if agent.id == row.agent_id), None)
+        if agent is None:
+            return False
+        setup = agent.setup()
+        started = await recover_run(make_host(setup, {}, UNSET), row, wake=setup.wake, has_turn=True)
+        await started.ended()
+        return True
 
     def _say_nothing_lasts(self) -> None:
         durable = [agent.id for agent in self._agents.values() if isinstance(agent, DurableAgent)]

@@ -7,7 +7,7 @@ the run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
 
@@ -28,30 +28,39 @@ from tenuto.runs import live
 from tenuto.runs.observe import topic_of
 from tenuto.runs.output import RunOutput
 from tenuto.runs.replay import Host, Restored
-from tenuto.runs.segments import Answer, answer_call
+from tenuto.runs.segments import Answer, answer_call, recover_run
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.setup import Setup
 from tenuto.steps.budget import budget_of
 from tenuto.steps.callbacks import resolve
+from tenuto.steps.definitions import memory_of
 from tenuto.steps.run import UNSET, Options, Run
 from tenuto.steps.values import validated_values
-from tenuto.store.ports import RunStore
+from tenuto.store.ports import ANYONE, Owner, RunRow, RunStore
 from tenuto.structured.output import StructuredOutput, read_output
 
 if TYPE_CHECKING:
     from tenuto.evals.scorer import Scorer
+    from tenuto.memory.bound import RunMemory
 
 OutputT = TypeVar("OutputT", default=str)
 
 
 class AppServices(Struct, frozen=True):
-    """What an app gives its agents; `deps` serves those that have none of their own, `scorers` are by key and id."""
+    """What an app gives its agents.
+
+    Attributes:
+        deps: For those that have none of their own.
+        scorers: By key and id.
+        recover: Has a run recovered by whichever agent it belongs to; False when the app has none of its id.
+    """
 
     app: Any
     store: RunStore
     bus: PubSub
     deps: Any = UNSET
     scorers: Mapping[str, Scorer] = {}
+    recover: Callable[[RunRow], Awaitable[bool]] | None = None
 
     def wake(self, run_id: str, index: int) -> None:
         """Tell the viewers of a run that its log reaches `index`."""
@@ -158,8 +167,8 @@ class Call:
         Raises:
             TenutoError: The request context does not fit its schema, or a dynamic option failed; there is no run.
         """
-        run = await self._run()
-        started = Supervisor.current().start(run, self._setup.store, wake=self._setup.wake)
+        run, setup = await self._run(), self._setup
+        started = Supervisor.current().start(run, setup.store, wake=setup.wake, settle=setup.settle)
         _listen(self._merged.get("abort_signal"), started)
         return started
 
@@ -172,6 +181,7 @@ class Call:
         if callable(setup.defaults):
             self._merged = merge(normalise(await resolve(setup.defaults, context, definition.app) or {}), self._given)
             self._options = build_options(self._merged)
+        memory = await _memory(setup, self._options, context)
         kept, fragile = options_kept(self._merged, refuse=setup.durable)
         lost = [f"request_context.{key}" for key in context.keys() - context.to_json().keys()]
         return Run(
@@ -191,7 +201,31 @@ class Call:
             steerable=not setup.durable,
             values=values,
             budget=budget_of(self._options.cost_limit, self._options.token_limit),
+            memory=memory,
         )
+
+
+async def _memory(setup: Setup, options: Options, context: RequestContext) -> RunMemory | None:
+    """The thread of a call; nothing is imported for an agent without memory."""
+    definition = setup.definition
+    if definition.memory is None and options.memory is None:
+        return None
+    from tenuto.memory.bound import bind_memory
+
+    memory = await memory_of(definition, context, setup.store)
+    return bind_memory(memory, options.memory, context, setup.store, definition.id)
+
+
+async def settle(setup: Setup, row: RunRow) -> bool:
+    """See `Setup.settle`."""
+    services = setup.slot.services
+    if services is not None and services.recover is not None:
+        return await services.recover(row)
+    if row.agent_id != setup.definition.id:
+        return False
+    started = await recover_run(make_host(setup, {}, UNSET), row, wake=setup.wake, has_turn=True)
+    await started.ended()
+    return True
 
 
 class Resumption:
@@ -249,6 +283,7 @@ def make_host(setup: Setup, given: Mapping[str, Any], deps: Any) -> Host:
         options=options,
         request_context=as_request_context(given.get("request_context")) if given else RequestContext(),
         deps=UNSET if "deps" in (setup.changed or ()) else deps,
+        resource=_owner(given),
     )
 
 
@@ -258,6 +293,13 @@ def _given_again(name: str, again: Mapping[str, Any]) -> bool:
         return True
     option, _, part = name.partition(".")
     return option == "delegation" and part in (again.get(option) or ())
+
+
+def _owner(given: Mapping[str, Any]) -> Owner:
+    """Whose run it must be, when the caller says so."""
+    memory: Mapping[str, Any] = given.get("memory") or {}
+    said: str | None = memory.get("resource")
+    return ANYONE if said is None else said
 
 
 def _typed(setup: Setup, below: dict[str, Any], missing: tuple[str, ...]) -> tuple[dict[str, Any], tuple[str, ...]]:

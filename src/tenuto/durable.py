@@ -117,7 +117,7 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
         self._registered("observe")
         setup = self.setup()
         given = normalise(options)
-        host = make_host(setup, {}, UNSET)
+        host = make_host(setup, {name: given[name] for name in ("memory",) if name in given}, UNSET)
         row = await _known(host, run_id)
         services = setup.slot.services
         supervisor = Supervisor.current()
@@ -132,6 +132,7 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
             own=supervisor.own,
             typed=lambda first: output_of(setup, first, given),
         )
+        observer.output.thread_id, observer.output.resource_id = row.thread_id, row.resource_id
         observer.output.watch(given.get("on_chunk"))
         observer.output.on_cleanup(lambda: supervisor.clean_up(setup.store, run_id))
         observer.output.fed_by(observer)
@@ -281,11 +282,11 @@ def _below(defaults: Any, max_steps: int) -> Any:
 
 
 async def _known(host: Host, run_id: str) -> Any:
-    row = await host.store.run(run_id, resource=None)
+    row = await host.store.run(run_id, resource=host.resource)
     if row is None:
         message = f"There is no run {run_id!r} in the store."
         raise RunError(message, id="DURABLE_AGENT_RUN_NOT_FOUND", category="USER")
-    return await find_run(host, run_id)
+    return await find_run(host, run_id, host.resource)
 
 
 def _summed(runs: list[RecoveredRun]) -> Recovered:

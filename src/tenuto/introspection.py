@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 if TYPE_CHECKING:
     from tenuto.core.request_context import RequestContext
     from tenuto.evals.declared import ScorerDict
+    from tenuto.memory.memory import Memory
     from tenuto.messages.input import SystemInput
     from tenuto.models.ports import LanguageModel
     from tenuto.options import AllOptions, ModelConfig
@@ -132,6 +133,22 @@ class Introspection:
 
         return cast("AllOptions", normalise(await self._resolved(self.setup().defaults, request_context) or {}))
 
+    async def get_memory(self, *, request_context: Any = None) -> Memory | None:
+        """The agent's memory, keeping its threads where the agent's runs are kept; None when it has none.
+
+        Raises:
+            TenutoError: `AGENT_GET_MEMORY_FUNCTION_EMPTY_RETURN`.
+            ConfigurationError: The agent's function gave something that is no `Memory`.
+        """
+        from tenuto.steps.definitions import memory_of
+
+        setup = self.setup()
+        return await memory_of(setup.definition, _context(request_context), setup.store)
+
+    def has_own_memory(self) -> bool:
+        """Whether the agent was given a memory."""
+        return self._given["memory"] is not None
+
     # -- the sync twins ------------------------------------------------------------------------------------------------
 
     def get_instructions_sync(self, *, request_context: Any = None) -> SystemInput:
@@ -165,6 +182,10 @@ class Introspection:
     def list_scorers_sync(self, *, request_context: Any = None) -> Mapping[str, ScorerDict]:
         """`list_scorers` for code without an event loop."""
         return _waited(lambda: self.list_scorers(request_context=request_context))
+
+    def get_memory_sync(self, *, request_context: Any = None) -> Memory | None:
+        """`get_memory` for code without an event loop."""
+        return _waited(lambda: self.get_memory(request_context=request_context))
 
     def get_default_options_sync(self, *, request_context: Any = None) -> AllOptions:
         """`get_default_options` for code without an event loop."""

@@ -18,6 +18,7 @@ from tenuto.core.errors import TenutoError
 from tenuto.core.request_context import RequestContext
 from tenuto.evals.completion import IsTaskCompleteDict
 from tenuto.evals.declared import Scorers
+from tenuto.memory.call import MemoryDict
 from tenuto.messages.input import Messages, SystemInput
 from tenuto.messages.turns import ProviderOptions
 from tenuto.models.downloads import DownloadsDict
@@ -151,6 +152,8 @@ class SegmentOptions(TypedDict, total=False):
             `trace_id`, `parent_span_id` (hex), `hide_input`, `hide_output`.
         tracing_context: `current_span`: the tracer's span that the root span becomes a child of.
         close_on_suspend: Whether a reader ends when the run waits for a decision (default), or follows it beyond.
+        memory: The thread the call is on: `{"thread": "t1", "resource": "ann"}`; see `MemoryDict`.
+        save_per_step: Store what the agent says after each step, not only when the run ends or waits (default False).
     """
 
     max_steps: int
@@ -195,6 +198,8 @@ class SegmentOptions(TypedDict, total=False):
     tracing_options: TracingOptionsDict
     tracing_context: TracingContextDict
     close_on_suspend: bool
+    memory: MemoryDict
+    save_per_step: bool
 
 
 class RunOptions(SegmentOptions, total=False):

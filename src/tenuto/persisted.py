@@ -32,6 +32,7 @@ PLAIN = (
     "cost_limit",
     "token_limit",
     "return_scorer_data",
+    "save_per_step",
 )
 """Persisted as they are."""
 
@@ -74,6 +75,7 @@ SPECIAL = (
     *PROCESSORS,
     "scorers",
     "is_task_complete",
+    "memory",
 )
 """Have a persisted form of their own, below."""
 
@@ -272,6 +274,15 @@ def _keep_completion(given: Any, kept: dict[str, Any], _degraded: list[str]) -> 
     kept["is_task_complete"] = read_completion(given).to_json()
 
 
+def _keep_memory(given: Any, kept: dict[str, Any], degraded: list[str]) -> None:
+    """Thread, owner and what JSON can hold of the options; functions and types come from the agent's memory."""
+    from tenuto.memory.call import storable_call
+
+    kept["memory"], whole = storable_call(given)
+    if not whole:
+        degraded.append("memory")
+
+
 def _lose(name: str) -> Callable[[Any, dict[str, Any], list[str]], None]:
     """Functions of the caller's: another process has the agent's own, if it has any."""
     return lambda _given, _kept, degraded: degraded.append(name)
@@ -294,4 +305,5 @@ _KEEPERS: Mapping[str, Callable[[Any, dict[str, Any], list[str]], None]] = {
     **{name: _lose(name) for name in PROCESSORS},
     "scorers": _keep_scorers,
     "is_task_complete": _keep_completion,
+    "memory": _keep_memory,
 }

@@ -9,13 +9,16 @@ that a run needs is a field of `Definition`, too, and gets there by its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tenuto.core.errors import ConfigurationError
 from tenuto.legacy import read_defaults
 from tenuto.steps.definition import UNSET, Definition
 from tenuto.tools.tool import Tool
 from tenuto.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from tenuto.store.ports import RunStore
 
 DEFAULTS: Mapping[str, Any] = {
     "id": None,
@@ -39,6 +42,7 @@ DEFAULTS: Mapping[str, Any] = {
     "error_processors": None,
     "max_processor_retries": None,
     "scorers": None,
+    "memory": None,
     "durable": False,
     "store": None,
     "abort_grace": 5.0,
@@ -62,7 +66,10 @@ def read_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     for name, check in _CHECKS.items():
         if (value := given.get(name)) is not None and not callable(value):
             check(value)
-    return {**DEFAULTS, **given}
+    arguments = {**DEFAULTS, **given}
+    if arguments["memory"] is not None:
+        _stores(arguments)
+    return arguments
 
 
 def definition_of(arguments: Mapping[str, Any]) -> Definition:
@@ -78,6 +85,31 @@ def definition_of(arguments: Mapping[str, Any]) -> Definition:
     made = {name: read(arguments[name]) for name, read in _MADE.items()}
     own = {name: arguments[name] for name in Definition.__struct_fields__ if name in arguments}
     return Definition(**{**own, "id": named, "name": arguments["name"] or named, **made})
+
+
+def store_of(memory: Any) -> RunStore | None:
+    """The store that a memory was given itself: its agent's runs are kept there, too."""
+    return getattr(memory, "own_store", None)
+
+
+def unbound(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments for another agent: its memory may be bound to another app."""
+    memory = arguments["memory"]
+    return {**arguments, "memory": memory.copy() if hasattr(memory, "own_store") else memory}
+
+
+def _memory(memory: Any) -> None:
+    if not hasattr(memory, "own_store"):
+        kind = type(memory).__name__
+        message = f"memory= takes a Memory or a function of the request context that returns one, not {kind}."
+        raise ConfigurationError(message, id="AGENT_MEMORY_INVALID", domain="AGENT")
+
+
+def _stores(arguments: Mapping[str, Any]) -> None:
+    """A run and its thread are written together."""
+    memory = arguments["memory"]
+    if arguments["store"] is not None and store_of(memory) is not None:
+        memory.bind(arguments["store"])
 
 
 def _toolbox(tools: Any) -> Any:
@@ -166,6 +198,7 @@ _CHECKS: Mapping[str, Callable[[Any], object]] = {
     **{name: _check_list(name) for name in ("input_processors", "output_processors", "error_processors")},
     "max_processor_retries": _check_limit,
     "scorers": _check_scorers,
+    "memory": _memory,
     "default_generate_options_legacy": read_defaults,
     "default_stream_options_legacy": read_defaults,
 }

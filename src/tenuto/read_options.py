@@ -82,6 +82,10 @@ def normalise(given: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(choice := options.get("tool_choice"), Mapping):
         named = cast("Mapping[str, Any]", choice)
         options["tool_choice"] = renamed(named, _CHOICE, "tool_choice key")
+    if options.get("memory") is not None:
+        from tenuto.memory.call import normalise_call
+
+        options["memory"] = normalise_call(options["memory"])
     if "output" in options:
         _read_alias(options)
     if isinstance(wanted := options.get("structured_output"), Mapping):
@@ -122,6 +126,10 @@ def merge(defaults: Mapping[str, Any], call: Mapping[str, Any]) -> dict[str, Any
         below, given = defaults.get(name), call.get(name)
         if isinstance(below, Mapping) and isinstance(given, Mapping):
             merged[name] = {**cast("Mapping[str, Any]", below), **cast("Mapping[str, Any]", given)}
+    if defaults.get("memory") is not None and call.get("memory") is not None:
+        from tenuto.memory.call import merge_call
+
+        merged["memory"] = merge_call(defaults["memory"], call["memory"])
     return merged
 
 
@@ -315,6 +323,12 @@ def _unless_dynamic(check: Callable[[object], object]) -> Callable[[object, str]
     return read
 
 
+def _memory(given: object, _name: str) -> Any:
+    from tenuto.memory.call import read_call
+
+    return read_call(given)
+
+
 def _made(make: Callable[[Any], Any]) -> Callable[[object, str], Any]:
     """What `make` makes of the value."""
     return lambda given, _name: make(given)
@@ -333,6 +347,8 @@ def _completion(given: object, _name: str) -> Any:
 
 
 _READERS: Mapping[str, Callable[[object, str], Any]] = {
+    "memory": _memory,
+    "save_per_step": _flag,
     "max_steps": _positive,
     "stop_when": _conditions,
     "instructions": _checked(system_turns),

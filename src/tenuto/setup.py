@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tenuto.calls import AppServices
     from tenuto.core.clock import Clock
     from tenuto.core.ids import IdSource
-    from tenuto.store.ports import RunStore
+    from tenuto.store.ports import RunRow, RunStore
 
 overrides: ContextVar[Mapping[int, Mapping[str, Any]]] = ContextVar("tenuto overrides", default={})  # noqa: B039
 """By `id(agent)`: what `tenuto.testing.override` puts in place of an agent's own model, tools, deps or instructions."""
@@ -100,6 +100,12 @@ class Setup(Struct, frozen=True):
         if definition.deps is UNSET and services.deps is not UNSET:
             definition = replace(definition, deps=services.deps)
         return replace(self, definition=definition, given_store=services.store, wake=services.wake)
+
+    async def settle(self, row: RunRow) -> bool:
+        """Have a run recovered that stands before another one on its thread; False: its agent is not here."""
+        from tenuto.calls import settle
+
+        return await settle(self, row)
 
     def overridden(self, *keys: int) -> Setup:
         """With what `tenuto.testing.override` has put in place for the agents `keys`; the last one wins."""

@@ -229,9 +229,17 @@ class SyncTwins(LegacyVerbs[DepsT, OutputT]):
         check_idle(max_idle_ms)
         return self.stream_sync(messages, deps=deps, structured_output=structured_output, **options)
 
-    def list_suspended_runs_sync(self, *, per_page: int | None = None, page: int | None = None) -> SuspendedRuns:
+    def list_suspended_runs_sync(
+        self,
+        *,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+        per_page: int | None = None,
+        page: int | None = None,
+    ) -> SuspendedRuns:
         """`list_suspended_runs` for code without an event loop."""
-        return _waited(lambda: cast("Any", self).list_suspended_runs(per_page=per_page, page=page))
+        which = {"thread_id": thread_id, "resource_id": resource_id, "per_page": per_page, "page": page}
+        return _waited(lambda: cast("Any", self).list_suspended_runs(**which))
 
 
 class DurableTwins(Generic[DepsT, OutputT]):

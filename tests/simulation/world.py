@@ -410,8 +410,8 @@ class LoopRenewer:
         self._process = process
         self._tasks: dict[Held, asyncio.Task[None]] = {}
 
-    def hold(self, fence: Fence, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
-        held = Held(fence, self._process.world.loop, lost, abort)
+    def hold(self, fence: Fence, run_id: str, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
+        held = Held(fence, run_id, self._process.world.loop, lost, abort)
         self._tasks[held] = self._process.world.loop.create_task(self._keep(held), context=self._process.context)
         return held
 
@@ -437,7 +437,7 @@ class LoopRenewer:
 
     async def _look_for_abort(self, held: Held) -> None:
         try:
-            posts = await self._process.store.posts(held.fence.scope.id)
+            posts = await self._process.store.posts(held.run_id)
         except StoreError:
             return
         if any(isinstance(post, AbortRequest) for post in posts):

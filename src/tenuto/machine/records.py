@@ -65,17 +65,35 @@ class RunStarted(Record, frozen=True, omit_defaults=False, tag="run-started"):
     format: int = FORMAT
 
 
+class Recalled(Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """What a run read of its thread: places and ids, for it reads the messages again where it goes on.
+
+    Attributes:
+        first: Place of the first message of the history.
+        end: The place behind the last one; 0: there was none.
+        parts: How many parts of the message at `first` are left out.
+        ids: Of the messages that a search found.
+    """
+
+    first: int = 0
+    end: int = 0
+    parts: int = 0
+    ids: tuple[str, ...] = ()
+
+
 class Prepared(Record, frozen=True, tag="prepared"):
     """The prompt is assembled: its system turns, and the messages behind its history.
 
     Attributes:
         veiled: Names of the tools whose payloads a transcript must not show as they are; `*` stands for all.
+        recalled: What stands before the context, of a run on a thread.
     """
 
     system: tuple[SystemTurn, ...]
     context: tuple[Message, ...]
     input: tuple[Message, ...]
     veiled: tuple[str, ...] = ()
+    recalled: Recalled | None = None
 
 
 class StepPrepared(Record, frozen=True, tag="step-prepared"):

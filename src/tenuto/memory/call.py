@@ -13,6 +13,7 @@ from typing import Any, TypedDict, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenuto.core import codec
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.option_keys import mapping, renamed, spellings
 from tenuto.core.request_context import RequestContext
@@ -118,6 +119,30 @@ def read_call(given: object) -> MemoryCall:
         own,
         callback,
     )
+
+
+def storable_call(given: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """What JSON can hold of the option, normalised before, and whether that is all that matters elsewhere."""
+    kept = {name: value for name, value in given.items() if name != "on_title_generated"}
+    options, whole = _storable(kept.pop("options", None) or {})
+    return {**kept, **({"options": options} if options else {})}, whole
+
+
+def _storable(options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    kept: dict[str, Any] = {}
+    whole = True
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            kept[name], below = _storable(cast("Mapping[str, Any]", value))
+            whole = whole and below
+            continue
+        try:
+            codec.encode(value)
+        except TypeError:
+            whole = False
+        else:
+            kept[name] = value
+    return kept, whole
 
 
 def overridden(call: MemoryCall, context: RequestContext) -> MemoryCall:

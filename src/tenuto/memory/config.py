@@ -91,7 +91,6 @@ class MemoryOptions(TypedDict, total=False):
     read_only: bool
     filter_incomplete_tool_calls: bool
     retain_full_input: bool
-    wrap_user_turns: bool
 
 
 class TokenLimit(Struct, frozen=True):
@@ -167,7 +166,6 @@ class MemoryConfig(Struct, frozen=True):
     read_only: bool = False
     filter_incomplete_tool_calls: bool = True
     retain_full_input: bool = False
-    wrap_user_turns: bool = False
 
     @property
     def keeps_history(self) -> bool:
@@ -247,7 +245,6 @@ def read_config(options: Mapping[str, Any]) -> MemoryConfig:
         read_only=_flag(options, "read_only", default=False),
         filter_incomplete_tool_calls=_flag(options, "filter_incomplete_tool_calls", default=True),
         retain_full_input=_flag(options, "retain_full_input", default=False),
-        wrap_user_turns=_flag(options, "wrap_user_turns", default=False),
     )
 
 

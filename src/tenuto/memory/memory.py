@@ -455,8 +455,12 @@ class Memory:
 
     def list_tools(self, options: MemoryOptions | None = None) -> dict[str, Any]:
         """The tools that an agent with this memory has beside its own, by name."""
-        working = self._config(options).working_memory
-        if working is None or working.read_only or self._config(options).read_only:
+        return self.tools_of(self._config(options))
+
+    def tools_of(self, config: MemoryConfig) -> dict[str, Any]:
+        """The same for checked options; for the runtime."""
+        working = config.working_memory
+        if working is None or working.read_only or config.read_only:
             return {}
         return {TOOL: knowledge.tool_for(working, self)}
 

@@ -87,8 +87,12 @@ class MessageReader:
         self._clock = clock
         self._may_answer = may_answer
 
-    def read(self, given: Messages) -> list[s.Message]:
+    def read(self, given: Messages, *, elsewhere: list[Answer] | None = None) -> list[s.Message]:
         """The messages in stored form, in order, each once, `role: system` entries included.
+
+        Args:
+            given: What a caller passes.
+            elsewhere: Gets the answers to calls that are not in `given`, which are mistakes otherwise.
 
         Raises:
             ConfigurationError: Something in `given` is not a message, or answers a call that is not there or not the
@@ -99,16 +103,19 @@ class MessageReader:
         for place, item in enumerate(_listed(given)):
             answers = _answers(item, place)
             for answer in answers or ():
-                _give(conversation, answer, place)
+                _give(conversation, answer, place, elsewhere)
             if answers is None:
-                self._add(conversation, self._message(item, place), place, places, own=isinstance(item, s.Message))
+                read = self._message(item, place)
+                self._add(conversation, read, place, places, own=isinstance(item, s.Message))
+                for answer in read[1]:
+                    _give(conversation, answer, place, elsewhere)
         if conversation.refused:
             calls = ", ".join(map(repr, dict.fromkeys(conversation.refused)))
             _log.warning("Messages claim results of the tool calls %s, which stand as this agent has them.", calls)
         return s.in_order(conversation.messages)
 
     def _add(self, conversation: Conversation, read: _Read, place: int, places: list[int], *, own: bool) -> None:
-        message, answers = read
+        message, _ = read
         try:
             conversation.add(message, own=own)
         except OtherRole as error:
@@ -116,8 +123,6 @@ class MessageReader:
             text = f"Message {place} has the id {message.id!r} of message {other}, which has another role."
             raise _invalid(text) from error
         places.extend([place] * (len(conversation.messages) - len(places)))
-        for answer in answers:
-            _give(conversation, answer, place)
 
     def _message(self, item: MessageInput, place: int) -> _Read:
         try:
@@ -246,9 +251,12 @@ def _answers(item: object, place: int) -> list[Answer] | None:
     return answers
 
 
-def _give(conversation: Conversation, answer: Answer, place: int) -> None:
+def _give(conversation: Conversation, answer: Answer, place: int, elsewhere: list[Answer] | None) -> None:
     refused = len(conversation.refused)
     if not conversation.answer(answer):
+        if elsewhere is not None:
+            elsewhere.append(answer)
+            return
         text = f"Message {place} answers tool call {answer.call_id!r}, which no assistant message before it makes."
         raise _invalid(text)
     if len(conversation.refused) > refused:

@@ -20,12 +20,13 @@ from tenuto.core.chunks import DELTAS, AnyChunk, Data, ToolOutput
 from tenuto.core.events import Event
 from tenuto.core.payloads import ErrorInfo
 from tenuto.machine.decisions import apply
-from tenuto.machine.records import AnyRecord
+from tenuto.machine.records import AnyRecord, Prepared
 from tenuto.machine.state import RunState
+from tenuto.messages.stored import Message
 from tenuto.runs.nested import is_nested_delta
 from tenuto.steps.fold import absorb
 from tenuto.steps.run import Run
-from tenuto.store.ports import Committed, EffectRow, Fence, PendingCall, RunRow, RunStatus, RunStore, Write
+from tenuto.store.ports import Committed, EffectRow, Fence, PendingCall, RunRow, RunStatus, RunStore, ThreadRow, Write
 from tenuto.store.settling import Settling
 
 FLUSH_SECONDS = 0.02
@@ -87,6 +88,8 @@ class Journal:
         self._records: list[AnyRecord] = []
         self._stored_records = at.records
         self._events: list[Event] = []
+        self._messages: dict[str, Message] = {}
+        self._thread: ThreadRow | None = None
         self._hidden: list[AnyChunk] = []  # not shown yet; longer than one commit only after one that failed
         self._next_index = at.events
         self._flushed_at = run.clock.monotonic()
@@ -119,9 +122,21 @@ class Journal:
         self._state = apply(self._state, record)
         absorb(self._run, record)
         self._records.append(record)
+        if self._run.memory is not None:
+            self._remember(record)
         if chunks:
             self._index(chunks, keep=self._kept)
             self._hidden.extend(chunks)
+
+    def _remember(self, record: AnyRecord) -> None:
+        """What the run's thread gets in the transaction of `record`."""
+        from tenuto.steps.remember import due
+
+        memory, messages = self._run.memory, due(self._run, record)
+        if memory is not None and memory.writes and (messages or isinstance(record, Prepared)):
+            self._thread = memory.row
+        for message in messages:
+            self._messages[message.id] = message
 
     async def commit(
         self,
@@ -149,7 +164,7 @@ class Journal:
         pending: Sequence[PendingCall] = (),
         effects: Sequence[EffectRow] = (),
     ) -> None:
-        if not (self._kept or pending or effects or status or self._lock.locked()):
+        if not (self._kept or pending or effects or status or self._lock.locked() or self._run.memory is not None):
             shown = self._pass_on(records, chunks)
             if shown is not None:
                 async with self._lock:
@@ -259,8 +274,9 @@ class Journal:
         keeping = self._kept or bool(pending)
         records = tuple(self._records) if keeping else ()
         events = tuple(self._events)
+        thread, messages = self._thread, tuple(self._messages.values())
         ends = status is not None and (keeping or self._row is None)  # of a run that nobody stored, nothing ends
-        if not (records or events or pending or effects or ends):
+        if not (records or events or pending or effects or ends or thread or messages):
             return None
         write = Write(
             run_id=self._run.run_id,
@@ -274,12 +290,19 @@ class Journal:
             reason=self._state.reason if status is not None else None,
             error=error,
             keep=keeping and not self._kept,
+            thread=thread,
+            messages=messages,
         )
         if self._row is not None and self._parent is not None:
             await self._parent.exist()
+        if messages:
+            faults.hit("thread.save.before")
         faults.hit("journal.commit.before")
         interrupted = await self._store_write(write)
         faults.hit("journal.commit.after")
+        if messages:
+            faults.hit("thread.save.after")
+        self._forget_saved(thread, messages)
         self._row = None
         self._stored_records += len(records)
         del self._records[: len(records)]
@@ -290,9 +313,16 @@ class Journal:
             self._stored(self._next_index - 1)
         return interrupted
 
+    def _forget_saved(self, thread: ThreadRow | None, messages: Sequence[Message]) -> None:
+        if self._thread is thread:
+            self._thread = None
+        for message in messages:
+            if self._messages.get(message.id) is message:
+                del self._messages[message.id]
+
     async def _store_write(self, write: Write) -> asyncio.CancelledError | None:
         storing = self._store.commit(self.fence, write)
-        if not (self._kept or write.keep):
+        if not (self._kept or write.keep or write.thread or write.messages):
             await storing
             return None
         if not isinstance(storing, Settling):

@@ -1,4 +1,4 @@
-"""Keeps the leases of durable runs alive, and looks for aborts posted to them, from a thread of its own.
+"""Keeps the leases of durable runs and of runs on threads alive, and looks for aborts posted to them, from a thread.
 
 Invariant: renewal does not depend on the event loop that drives the run: a loop that is stalled for a while keeps its
 lease, one that is stalled for longer than `STALL_LIMIT` loses it, and a holder whom somebody replaced is told.
@@ -34,9 +34,15 @@ class Held:
     """One lease that is kept alive."""
 
     def __init__(
-        self, fence: Fence, loop: asyncio.AbstractEventLoop, lost: Callable[[], None], abort: Callable[[], None]
+        self,
+        fence: Fence,
+        run_id: str,
+        loop: asyncio.AbstractEventLoop,
+        lost: Callable[[], None],
+        abort: Callable[[], None],
     ) -> None:
         self.fence: Fence = fence
+        self.run_id: str = run_id
         self.loop: asyncio.AbstractEventLoop = loop
         self.lost: Callable[[], None] = lost
         self.abort: Callable[[], None] = abort
@@ -48,11 +54,12 @@ class Held:
 class Renewer(Protocol):
     """Keeps leases alive."""
 
-    def hold(self, fence: Fence, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
+    def hold(self, fence: Fence, run_id: str, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
         """Renew `fence` until it is dropped.
 
         Args:
             fence: Of the driver that calls.
+            run_id: What it drives.
             lost: Called once, on the running loop, when somebody else has the scope; a call that was on its way when
                 the lease was dropped still comes.
             abort: Called on the running loop when an abort of the run was posted, in whatever process.
@@ -74,9 +81,9 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
         self._changed = threading.Event()
 
-    def hold(self, fence: Fence, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
+    def hold(self, fence: Fence, run_id: str, lost: Callable[[], None], abort: Callable[[], None]) -> Held:
         """See `Renewer.hold`."""
-        held = Held(fence, asyncio.get_running_loop(), lost, abort)
+        held = Held(fence, run_id, asyncio.get_running_loop(), lost, abort)
         with self._lock:
             self._held.add(held)
             if self._thread is None:
@@ -124,7 +131,7 @@ class LeaseKeeper:
     async def _look_for_abort(self, held: Held) -> None:
         """A driver looks at its own boundaries; a long model call has none."""
         try:
-            posts = await self._store.posts(held.fence.scope.id)
+            posts = await self._store.posts(held.run_id)
         except StoreError:
             return  # renewing reports it
         if any(isinstance(post, AbortRequest) for post in posts):

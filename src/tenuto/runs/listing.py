@@ -13,7 +13,7 @@ from msgspec import Struct
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.payloads import wire_name
 from tenuto.steps.results import PendingCall
-from tenuto.store.ports import RunRow, RunStatus, RunStore
+from tenuto.store.ports import ANYONE, Owner, RunRow, RunStatus, RunStore
 
 SCAN = 10_000
 """Rows looked at, at the most."""
@@ -71,14 +71,23 @@ class Recovered(Struct, frozen=True, rename=wire_name):
     failed: int
 
 
-async def list_suspended(store: RunStore, agent_id: str, *, per_page: int | None, page: int | None) -> SuspendedRuns:
-    """The suspended runs of an agent, newest first.
+async def list_suspended(
+    store: RunStore,
+    agent_id: str,
+    *,
+    thread: str | None = None,
+    resource: str | None = None,
+    per_page: int | None,
+    page: int | None,
+) -> SuspendedRuns:
+    """The suspended runs of an agent, newest first; of one thread or one resource only, where those are named.
 
     Raises:
         ConfigurationError: `per_page` or `page` is out of range.
     """
     _check_page(per_page, page, "AGENT_LIST_SUSPENDED_RUNS")
-    rows = await _rows(store, agent_id, "suspended")
+    rows = await _rows(store, agent_id, "suspended", ANYONE if resource is None else resource)
+    rows = [row for row in rows if thread is None or row.thread_id == thread]
     return SuspendedRuns(tuple([await _suspended(store, row) for row in _paged(rows, per_page, page)]), len(rows))
 
 
@@ -89,15 +98,15 @@ async def list_active(store: RunStore, agent_id: str, *, per_page: int | None, p
         ConfigurationError: `per_page` or `page` is out of range.
     """
     _check_page(per_page, page, "DURABLE_AGENT_LIST_ACTIVE_RUNS")
-    rows = await _rows(store, agent_id, "running")
+    rows = await _rows(store, agent_id, "running", ANYONE)
     shown = (
         ActiveRun(row.run_id, row.thread_id, row.resource_id, row.updated_at) for row in _paged(rows, per_page, page)
     )
     return ActiveRuns(tuple(shown), len(rows))
 
 
-async def _rows(store: RunStore, agent_id: str, status: RunStatus) -> list[RunRow]:
-    found = await store.runs(resource=None, status=status, limit=SCAN)
+async def _rows(store: RunStore, agent_id: str, status: RunStatus, resource: Owner) -> list[RunRow]:
+    found = await store.runs(resource=resource, status=status, limit=SCAN)
     rows = [row for row in found if row.agent_id == agent_id and row.parent_id is None]
     return sorted(rows, key=lambda row: (-(row.updated_at or 0.0), row.run_id))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from tenuto.runs.lease import Renewer, keeper_of
+from tenuto.runs.turns import Lines
 
 if TYPE_CHECKING:
     from tenuto.runs.driver import Driver
@@ -35,6 +36,7 @@ class Process:
         drivers: At work, by run id.
         parked: The options of parked runs, as they were given, the oldest first.
         inputs: What `prepare_step` put in place for the steps that parked runs wait in.
+        lines: Who waits for which thread.
         supervisors: By event loop.
     """
 
@@ -43,6 +45,7 @@ class Process:
         self.drivers: dict[str, Driver] = {}
         self.parked: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
         self.inputs: dict[str, StepInputs] = {}
+        self.lines: Lines = Lines()
         self.supervisors: WeakKeyDictionary[asyncio.AbstractEventLoop, Supervisor] = WeakKeyDictionary()
 
 

@@ -183,8 +183,8 @@ class Observer:
 
     async def _end(self, row: RunRow) -> None:
         records = await read_journal(self._store, row)
-        run = rebuild(self._host(), row, records)
-        state = take_in(run, records)
+        run = await rebuild(self._host(), row, records)
+        state = await take_in(run, records)
         run.degraded = next((each.degraded for each in reversed(records) if isinstance(each, SegmentStarted)), ())
         self.output.message_id = begun(row, records).message_id
         if row.status == "suspended":

@@ -74,10 +74,16 @@ class RunOutput(Generic[OutputT]):
 
     Leaving it (breaking out of a loop, dropping it, closing the `async with`) detaches; the run goes on and ends by
     itself. Only `abort()` or the call's `abort_signal` stops it.
+
+    Attributes:
+        thread_id: The thread the run is on; None: on none.
+        resource_id: Whose thread that is.
     """
 
     def __init__(self, run_id: str, message_id: str, abort: Callable[[object], None], *, first_index: int = 0) -> None:
         self.run_id: str = run_id
+        self.thread_id: str | None = None
+        self.resource_id: str | None = None
         self._first_index: int = first_index
         self.message_id: str = message_id
         self.status: RunStatus = "running"

@@ -16,7 +16,7 @@ from tenuto.core.errors import RunError
 from tenuto.core.ids import IdSource
 from tenuto.core.request_context import RequestContext
 from tenuto.machine.decisions import apply
-from tenuto.machine.records import AnyRecord, RunStarted, decode_record
+from tenuto.machine.records import AnyRecord, Prepared, RunStarted, decode_record
 from tenuto.machine.state import RunState
 from tenuto.runs import live
 from tenuto.runs.journal import Position
@@ -24,7 +24,7 @@ from tenuto.steps.budget import budget_of
 from tenuto.steps.fold import absorb
 from tenuto.steps.run import Definition, Options, Run, StepInputs
 from tenuto.steps.values import validated_values
-from tenuto.store.ports import RunRow, RunStore
+from tenuto.store.ports import ANYONE, Owner, RunRow, RunStore
 
 
 class Restored(Struct, frozen=True):
@@ -47,6 +47,7 @@ class Host(Struct, frozen=True):
         options: From the run's first record to the options of this segment.
         request_context: The caller's values; they win over the stored ones.
         durable: The agent is a durable one.
+        resource: Whose runs it may find, as far as the caller said.
     """
 
     definition: Definition
@@ -57,6 +58,7 @@ class Host(Struct, frozen=True):
     request_context: RequestContext
     deps: Any
     durable: bool = False
+    resource: Owner = ANYONE
 
     def __repr__(self) -> str:
         """The id alone; see `Definition`."""
@@ -85,8 +87,8 @@ def begun(row: RunRow, records: list[AnyRecord]) -> RunStarted:
     return first
 
 
-def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
-    """A run with its identity and options, before any record is taken into it.
+async def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
+    """A run with its identity, options and thread, before any record is taken into it.
 
     Raises:
         ConfigurationError: The request values do not fit the agent's schema any more.
@@ -97,7 +99,7 @@ def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
     for key, value in host.request_context.entries():
         context.set(key, value)
     schema = host.definition.request_context_schema
-    return Run(
+    run = Run(
         run_id=first.run_id,
         message_id=first.message_id,
         definition=host.definition,
@@ -116,10 +118,20 @@ def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
         inputs=live.inputs_of(first.run_id) or StepInputs(),
         budget=budget_of(restored.options.cost_limit, restored.options.token_limit),
     )
+    if row.thread_id is not None and row.resource_id is not None:
+        from tenuto.steps.remember import memory_again
+
+        run.memory = await memory_again(run, row.thread_id, row.resource_id, host.store)
+    return run
 
 
-def take_in(run: Run, records: list[AnyRecord]) -> RunState:
-    """Fold `records` into `run`; returns the state they lead to."""
+async def take_in(run: Run, records: list[AnyRecord]) -> RunState:
+    """Fold `records` into `run`, which reads again what it had read of its thread; returns the state they lead to."""
+    prepared = next((record for record in records if isinstance(record, Prepared)), None)
+    if run.memory is not None and prepared is not None and prepared.recalled is not None:
+        from tenuto.steps.remember import read_again
+
+        await read_again(run, prepared.recalled)
     state = RunState()
     for record in records:
         state = apply(state, record)

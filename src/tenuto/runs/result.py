@@ -62,6 +62,9 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
             `tripwire` (a processor did not accept the answer) or `other`.
         messages: Every message of the run that is not a system message, oldest first; give them back, with a new one,
             to go on with the conversation.
+        remembered_messages: Those of `messages` that were read from memory.
+        thread_id: The thread the run was on; None: on none.
+        resource_id: Whose thread that is.
         pending: Calls that wait for a decision, when the reason is `suspended`.
         degraded: Options of the call that the process which ended the run did not have; see `docs/durability.md`.
         error: Why the run failed, else None.
@@ -89,6 +92,9 @@ class Result(Struct, Generic[OutputT], frozen=True, rename=wire_name):
     response: Response
     provider_metadata: Mapping[str, Any] | None
     messages: tuple[Message, ...]
+    remembered_messages: tuple[Message, ...] = ()
+    thread_id: str | None = None
+    resource_id: str | None = None
     pending: tuple[PendingCall, ...] = ()
     degraded: tuple[str, ...] = ()
     error: TenutoError | None = None
@@ -165,6 +171,9 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
         pending=_pending(run) if reason == "suspended" else (),
         degraded=(*run.degraded, *degraded),
         messages=all_messages(run, own),
+        remembered_messages=(*run.found, *run.remembered),
+        thread_id=run.thread_id,
+        resource_id=run.resource_id,
         error=run.error,
         tripwire=run.tripwire,
         trace_id=None if link is None else link.trace_id,

@@ -24,11 +24,23 @@ from tenuto.runs.inner_calls import asking_run
 from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
 from tenuto.runs.spent import spent_by
 from tenuto.runs.supervisor import Started, Supervisor
+from tenuto.runs.turns import Line, take_line
 from tenuto.steps.prepare import bind
 from tenuto.steps.prepare_step import enter_recorded
 from tenuto.steps.run import Run
 from tenuto.steps.tool_step import ASKS_OUTCOME
-from tenuto.store.ports import TERMINAL_STATUS, AbortRequest, Decide, Fence, HeldBy, PendingCall, RunRow
+from tenuto.store.ports import (
+    ANYONE,
+    TERMINAL_STATUS,
+    AbortRequest,
+    Decide,
+    Fence,
+    HeldBy,
+    Owner,
+    PendingCall,
+    RunRow,
+    RunStatus,
+)
 from tenuto.store.rules import answered
 from tenuto.tools.approval import validate_edited
 from tenuto.tools.effects import read_settlement
@@ -43,11 +55,12 @@ Wake = Callable[[str, int], None] | None
 
 
 class Taken(Struct, frozen=True):
-    """A run this process has claimed."""
+    """A run this process has claimed; `line` is the turn on its thread that it has."""
 
     fence: Fence
     owner: str
     wake: Wake
+    line: Line | None = None
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -66,7 +79,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     declines: bool = False
 
 
-async def find_run(host: Host, run_id: str, resource: str | None = None) -> RunRow:
+async def find_run(host: Host, run_id: str, resource: Owner = ANYONE) -> RunRow:
     """The row of a run of this agent.
 
     Raises:
@@ -88,10 +101,10 @@ async def answer_call(host: Host, run_id: str, answer: Answer, *, wake: Wake = N
     Raises:
         RunError: No such run or call, an ambiguous or unfit answer (still suspended), or another one was faster.
     """
-    row = await find_run(host, run_id)
+    row = await find_run(host, run_id, host.resource)
     _check_root(row)
     records = await read_journal(host.store, row)
-    run = rebuild(host, row, records)
+    run = await rebuild(host, row, records)
     if (attached := _attach_decided(row, answer, records)) is not None:
         return attached
     await bind(run)
@@ -259,37 +272,54 @@ def _elsewhere(run_id: str, call_id: str) -> RunError:
 async def _drive_on(host: Host, run: Run, row: RunRow, item: Decide, *, again: bool, wake: Wake) -> Started:
     """Claim the run and go on; while another driver has it, that one takes the decision up."""
     driver: Driver | None = None
-    while True:
-        driver = live.driver_of(row.run_id) or driver
-        if driver is not None and _acts_on(driver, item):
-            await run.closing.aclose()
-            return Started(driver, driver.task)
-        owner = Supervisor.current().new_owner()
-        try:
-            fence = await host.store.claim(row.scope, owner, run=row, expect="suspended")
-        except StoreError as error:
-            if error.id != "RUN_STATUS_CHANGED":
-                raise
-            fence = None
-        if isinstance(fence, Fence):
-            return await _continue(host, run, row, Taken(fence, owner, wake))
-        if live.driver_of(row.run_id) is None and (driver is None or not _acts_on(driver, item)):
-            await _check_waiting(host, row, item, mine=not again)
-        if fence is None and (orphan := await _take_orphan(host, run, row, wake)) is not None:
-            return orphan
-        await host.clock.sleep(HELD_RETRY_SECONDS)
-
-
-async def _take_orphan(host: Host, run: Run, row: RunRow, wake: Wake) -> Started | None:
-    """Go on with a run whose driver died before it had let go of it; None while it has one."""
-    owner = Supervisor.current().new_owner()
+    line: Line | None = None
     try:
-        fence = await host.store.claim(row.scope, owner, run=row, expect="running")
+        while True:
+            driver = live.driver_of(row.run_id) or driver
+            if driver is not None and _acts_on(driver, item):
+                await run.closing.aclose()
+                return Started(driver, driver.task)
+            if line is None and (line := await _line(host, row)) is not None:
+                continue  # it may have taken a while
+            owner = Supervisor.current().new_owner()
+            fence = await _claim(host, row, owner, "suspended")
+            if isinstance(fence, Fence):
+                started = await _continue(host, run, row, Taken(fence, owner, wake, line))
+                line = None
+                return started
+            if live.driver_of(row.run_id) is None and (driver is None or not _acts_on(driver, item)):
+                await _check_waiting(host, row, item, mine=not again)
+            if fence is None and (orphan := await _take_orphan(host, run, row, wake, line)) is not None:
+                line = None
+                return orphan
+            await host.clock.sleep(HELD_RETRY_SECONDS)
+    finally:
+        if line is not None:
+            line.give()
+
+
+async def _line(host: Host, row: RunRow) -> Line | None:
+    """The turn on the thread of a run that waits; None for one that holds none."""
+    return await take_line(live.process.get().lines, host.store, row.scope)
+
+
+async def _claim(host: Host, row: RunRow, owner: str, expect: RunStatus) -> Fence | HeldBy | None:
+    """The claim of a run that goes on; None when it is not what was expected any more."""
+    try:
+        return await host.store.claim(row.scope, owner, run=row, expect=expect)
     except StoreError as error:
         if error.id != "RUN_STATUS_CHANGED":
             raise
         return None
-    return await _go_on(host, run, row, Taken(fence, owner, wake), "resume") if isinstance(fence, Fence) else None
+
+
+async def _take_orphan(host: Host, run: Run, row: RunRow, wake: Wake, line: Line | None) -> Started | None:
+    """Go on with a run whose driver died before it had let go of it; None while it has one."""
+    owner = Supervisor.current().new_owner()
+    fence = await _claim(host, row, owner, "running")
+    if not isinstance(fence, Fence):
+        return None
+    return await _go_on(host, run, row, Taken(fence, owner, wake, line), "resume")
 
 
 def _acts_on(driver: Driver, item: Decide) -> bool:
@@ -320,18 +350,24 @@ async def _continue(host: Host, run: Run, row: RunRow, taken: Taken) -> Started:
 async def _go_on(host: Host, run: Run, row: RunRow, taken: Taken, cause: Literal["resume", "recover"]) -> Started:
     """Read the journal again, now that nobody else writes it, and drive on from its end."""
     records = await read_journal(host.store, row)
-    state = take_in(run, records)
+    state = await take_in(run, records)
     pending = await host.store.pending(row.run_id, resource=row.resource_id)
     run.pending = {each.call_id: each for each in pending}
     if run.budget is not None:
         run.budget.before(await spent_by(host.store, row.run_id, records))
     position = await position_of(host.store, row, records, state)
-    continued = Continued(taken.fence, position, cause)
+    continued = Continued(taken.fence, position, cause, taken.line)
     return Supervisor.current().go_on(run, host.store, taken.owner, continued, wake=taken.wake)
 
 
-async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
+async def recover_run(host: Host, row: RunRow, *, wake: Wake = None, has_turn: bool = False) -> Started:
     """Drive a run on whose driver is gone: while it drove, or when a decision or an abort was stored and not taken.
+
+    Args:
+        host: Its agent.
+        row: The run.
+        wake: Told of its commits.
+        has_turn: Whoever calls has the turn on the run's thread, and keeps it.
 
     Raises:
         RunError: `DURABLE_AGENT_RECOVER_NOT_RUNNING`, `DURABLE_AGENT_RECOVER_LEASE_ACQUIRE_FAILED`,
@@ -352,15 +388,21 @@ async def recover_run(host: Host, row: RunRow, *, wake: Wake = None) -> Started:
         raise RunError(message, id="DURABLE_AGENT_RECOVER_NEWER_LOOP", category="USER")
     run = await _rebuilt(host, row)
     owner = Supervisor.current().new_owner()
+    line: Line | None = None
     try:
         if row.status == "suspended":
             await bind(run)
+        if not has_turn:
+            line = await _line(host, row)
         fence = await _claim_left(host, row, owner)
+        faults.hit("run.after_recover_claim")
+        cause = "resume" if row.status == "suspended" else "recover"
+        return await _go_on(host, run, row, Taken(fence, owner, wake, line), cause)
     except BaseException:
         await run.closing.aclose()
+        if line is not None:
+            line.give()
         raise
-    faults.hit("run.after_recover_claim")
-    return await _go_on(host, run, row, Taken(fence, owner, wake), "resume" if row.status == "suspended" else "recover")
 
 
 async def _is_answered(host: Host, row: RunRow) -> bool:
@@ -373,7 +415,7 @@ async def _is_answered(host: Host, row: RunRow) -> bool:
 async def _rebuilt(host: Host, row: RunRow) -> Run:
     """A run whose driver died before it stored anything is there, too: it is to be ended, not forgotten."""
     records = await read_journal(host.store, row)
-    return rebuild(host, row, records or [RunStarted(row.run_id, row.agent_id, host.ids.new("msg"), 1)])
+    return await rebuild(host, row, records or [RunStarted(row.run_id, row.agent_id, host.ids.new("msg"), 1)])
 
 
 async def _claim_left(host: Host, row: RunRow, owner: str) -> Fence:
@@ -416,17 +458,20 @@ async def end_run(host: Host, row: RunRow, reason: str | None, *, wake: Wake = N
 
 async def _end_waiting(host: Host, row: RunRow, wake: Wake) -> None:
     """End a suspended run whose abort is posted; when somebody drives it on meanwhile, that driver sees the abort."""
-    run = rebuild(host, row, await read_journal(host.store, row))
-    while True:
-        owner = Supervisor.current().new_owner()
-        try:
-            fence = await host.store.claim(row.scope, owner, run=row, expect="suspended")
-        except StoreError as error:
-            if error.id != "RUN_STATUS_CHANGED":
-                raise
-            return
-        if isinstance(fence, Fence):
-            started = await _go_on(host, run, row, Taken(fence, owner, wake), "resume")
-            await started.ended()
-            return
-        await host.clock.sleep(HELD_RETRY_SECONDS)  # its last driver is just letting go of it, or has died doing so
+    run = await rebuild(host, row, await read_journal(host.store, row))
+    line = await _line(host, row)
+    try:
+        while True:
+            owner = Supervisor.current().new_owner()
+            fence = await _claim(host, row, owner, "suspended")
+            if fence is None:
+                return
+            if isinstance(fence, Fence):
+                started = await _go_on(host, run, row, Taken(fence, owner, wake, line), "resume")
+                line = None
+                await started.ended()
+                return
+            await host.clock.sleep(HELD_RETRY_SECONDS)  # its last driver lets go of it, or has died doing so
+    finally:
+        if line is not None:
+            line.give()

@@ -18,9 +18,10 @@ from tenuto.runs.driver import Continued, Driver
 from tenuto.runs.lease import Renewer
 from tenuto.runs.observe import Observer
 from tenuto.runs.output import RunOutput
+from tenuto.runs.turns import Settle
 from tenuto.steps.run import Run
 from tenuto.store.owners import owner_id
-from tenuto.store.ports import RunRow, RunStore, Scope
+from tenuto.store.ports import ANYONE, RunRow, RunStore
 
 _log = logging.getLogger("tenuto")
 
@@ -54,11 +55,19 @@ class Supervisor:
         """A name for one driver, by which a store can tell whether its process still exists."""
         return owner_id()
 
-    def start(self, run: Run, store: RunStore, *, wake: Callable[[str, int], None] | None = None) -> Started:
-        """Start driving `run`; it goes on whether or not anybody looks."""
-        follow = self._follower(run, store)
-        owner, renewer = self.new_owner(), _renewer(run, store)
-        return self._drive(Driver(run, store, owner, wake=wake, renewer=renewer, follow=follow, aside=self.aside))
+    def start(
+        self,
+        run: Run,
+        store: RunStore,
+        *,
+        wake: Callable[[str, int], None] | None = None,
+        settle: Settle | None = None,
+    ) -> Started:
+        """Start driving `run`; it goes on whether or not anybody looks. `settle`: see `Driver`."""
+        follow, renewer = self._follower(run, store), _renewer(run, store)
+        owner, aside = self.new_owner(), self.aside
+        driver = Driver(run, store, owner, wake=wake, renewer=renewer, follow=follow, aside=aside, settle=settle)
+        return self._drive(driver)
 
     def go_on(
         self,
@@ -133,7 +142,7 @@ class Supervisor:
 
     def _follower(self, run: Run, store: RunStore) -> Callable[[RunOutput[Any], int], None]:
         def follow(output: RunOutput[Any], offset: int) -> None:
-            row = RunRow(run_id=run.run_id, agent_id=run.definition.id, scope=Scope("run", run.run_id))
+            row = RunRow(run_id=run.run_id, agent_id=run.definition.id, scope=run.scope, resource_id=run.resource_id)
             viewer = Observer(
                 store, run.clock, row, offset=offset, bus=None, close_on_suspend=False, output=output, own=self.own
             )
@@ -157,7 +166,7 @@ class Supervisor:
         async def forget() -> None:
             if driving is not None:
                 await asyncio.wait([driving])
-            await store.forget_events(run_id, resource=None)
+            await store.forget_events(run_id, resource=ANYONE)
 
         self.own(forget(), f"cleanup of {run_id}")
 
@@ -184,7 +193,7 @@ class Started:
 
 
 def _renewer(run: Run, store: RunStore) -> Renewer | None:
-    return _renewer_of(store) if run.durable else None
+    return _renewer_of(store) if run.durable or run.memory is not None else None
 
 
 def _renewer_of(store: RunStore) -> Renewer:

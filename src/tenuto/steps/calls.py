@@ -100,6 +100,8 @@ def plain_context(run: Run, **of_call: Any) -> ToolContext[Any, Any]:
     return (ToolContext if given else ContextWithoutDeps)(
         run_id=run.run_id,
         agent_id=run.definition.id,
+        thread_id=run.thread_id,
+        resource_id=run.resource_id,
         request_context=run.request_context,
         values=run.values,
         app=run.definition.app,

@@ -49,6 +49,7 @@ class Definition(Struct, frozen=True):
     max_processor_retries: Any = None
     scorers: Any = None
     app_scorers: Mapping[str, Scorer] = {}
+    memory: Any = None
     app: Any = None
     resolved: dict[str, tuple[Candidate, ...]] = {}
     """The models, once a run has resolved them; empty for dynamic ones."""

@@ -34,6 +34,7 @@ from tenuto.messages.turns import (
     SystemTurn,
     Text,
     ToolTurn,
+    Turn,
     UserTurn,
 )
 from tenuto.steps.failure import error_of
@@ -111,7 +112,7 @@ def _prompt(run: Run, record: r.Prepared) -> None:
     run.veiled = record.veiled
     run.context, run.input = list(record.context), list(record.input)
     run.input_turns = tuple(to_turns(record.input))
-    turns = [*to_turns(record.context), *run.input_turns]
+    turns = [*_remembered(run), *to_turns(record.context), *run.input_turns]
     said = [turn for turn in turns if isinstance(turn, SystemTurn)]
     run.prompt = Prompt((*record.system, *said), [turn for turn in turns if not isinstance(turn, SystemTurn)])
 
@@ -135,6 +136,18 @@ def _reject(run: Run, record: r.StepRejected) -> None:
         run.corrections = (*run.corrections, record.tripwire.reason)
     else:
         run.tripwire = record.tripwire
+
+
+def _remembered(run: Run) -> list[Turn]:
+    """What the run has read of its thread, and found in it and in others."""
+    if run.memory is None:
+        return []
+    from tenuto.memory.told import as_told, elsewhere
+
+    here = [message for message in run.found if message.thread_id == run.memory.thread]
+    others = [message for message in run.found if message.thread_id != run.memory.thread]
+    told = as_told([*here, *run.remembered], whole_calls=run.memory.config.filter_incomplete_tool_calls)
+    return [*([SystemTurn(elsewhere(others))] if others else []), *to_turns(told)]
 
 
 def _answer(run: Run, record: r.ToolEnded) -> None:

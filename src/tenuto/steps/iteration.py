@@ -80,6 +80,8 @@ def _context(run: Run, draft: StepDraft, *, final: bool) -> IterationContext:
         agent_id=run.definition.id,
         agent_name=run.definition.name,
         messages=all_messages(run, own_messages(run, draft_parts(run, draft))),
+        thread_id=run.thread_id,
+        resource_id=run.resource_id,
     )
 
 

@@ -1,7 +1,8 @@
 """Executes `Prepare`: resolves what the agent leaves open until a call, and assembles the prompt.
 
-Invariant: the order of a prompt is: agent's (or the call's) instructions, `system`, then `context`, then the input;
-context is sent and never kept. What is resolved here is resolved once per run and process.
+Invariant: the order of a prompt is: agent's (or the call's) instructions, `system`, working memory; then the thread's
+history, `context` and the input; context is sent and never kept. What is resolved here is resolved once per run and
+process.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tenuto.tools.toolbox import Toolbox, sanitised
 from tenuto.tools.transform import over, read_policy
 
 if TYPE_CHECKING:
+    from tenuto.messages.turns import SystemTurn
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
 
@@ -84,6 +86,8 @@ async def _whole_toolbox(run: Run) -> Toolbox:
     box = await toolbox_of(run.definition, run.request_context)
     if run.definition.agents is not None:
         box = await with_delegates(run.definition, run.request_context, box)
+    if run.memory is not None and run.memory.memory is not None:
+        box = box.with_more(run.memory.memory.tools_of(run.memory.config))
     if options.toolsets is not None and (groups := await _dynamic(run, options.toolsets)):
         box = box.with_more(sanitised(_mapping(groups, "toolsets"), "toolsets"))
     if options.client_tools is not None and (clients := await _dynamic(run, options.client_tools)):
@@ -159,11 +163,18 @@ async def _prepared(run: Run, log: RunLog) -> Prepared:
     options = run.options
     reader = MessageReader(run.ids, run.clock, lambda name: _is_clients(run, name))
     context = reader.read(options.context) if options.context else []
-    given = await take_results(run, reader.read(run.messages))
+    known: tuple[SystemTurn, ...] = ()
+    if run.memory is None:
+        given, recalled = await take_results(run, reader.read(run.messages)), None
+    else:
+        from tenuto.steps.remember import knowledge_turns, recall
+
+        given, recalled = await recall(run, reader, lambda name: _is_clients(run, name))
+        known = await knowledge_turns(run)
     instructions = options.instructions
     if instructions is None:
         instructions = await instructions_of(run.definition, run.request_context)
-    system = (*system_turns(instructions), *system_turns(options.system))
+    system = (*system_turns(instructions), *system_turns(options.system), *known)
     if run.chain is not None and run.chain["process_input"]:
         from tenuto.steps.process_input import process_input
 
@@ -173,6 +184,7 @@ async def _prepared(run: Run, log: RunLog) -> Prepared:
         tuple(context),
         tuple(given),
         () if run.veil is None else run.veil.veiled(),
+        recalled,
     )
 
 

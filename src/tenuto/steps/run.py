@@ -38,7 +38,7 @@ from tenuto.steps.results import AbortEvent, StepResult, StopContext
 from tenuto.steps.tracing import Trace
 from tenuto.steps.tracing_options import Tracing
 from tenuto.steps.veil import Veil
-from tenuto.store.ports import PendingCall
+from tenuto.store.ports import PendingCall, Scope
 from tenuto.structured.modes import Fitting
 from tenuto.structured.output import StructuredOutput
 from tenuto.tools.approval import ApprovalPolicy
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from tenuto.processors.chain import Chain
     from tenuto.processors.state import States
     from tenuto.steps.processing import RunScreen
+
+if TYPE_CHECKING:
+    from tenuto.memory.bound import RunMemory
+    from tenuto.memory.call import MemoryCall
 
 CONCURRENCY = 10
 """Tool calls of a step that run at once, unless a person may have to be asked or the call says otherwise."""
@@ -102,6 +106,8 @@ class Options(Struct, frozen=True):
     scorers: tuple[Declared, ...] | None = None
     return_scorer_data: bool = False
     is_task_complete: TaskCompletion | None = None
+    memory: MemoryCall | None = None
+    save_per_step: bool = False
 
     def __repr__(self) -> str:
         """Nothing that may be a secret."""
@@ -181,6 +187,9 @@ class Run(Struct, eq=False):
         fragile: What of them another process will not have, or have in a stricter form.
         degraded: What of them this process does not have.
         fetched: By URL, the linked files that a model could not fetch itself.
+        memory: The thread it is on; None: on none.
+        remembered: The history that it read there; `found` what a search found, there or in other threads.
+        changed: Messages of the thread that this run's input answers.
         candidates: The models in the order in which they are asked; `model` is the one in use.
         announced: The warnings of a `step-start` that viewers have seen nothing behind, while one stands so.
         steerable: What `on_iteration_complete` says counts; not so for a durable agent's run.
@@ -242,6 +251,12 @@ class Run(Struct, eq=False):
     prompt: Prompt = field(default_factory=Prompt)
     input: list[Message] = []
     context: list[Message] = []
+    memory: RunMemory | None = None
+    remembered: list[Message] = field(default_factory=list[Message])
+    found: tuple[Message, ...] = ()
+    changed: tuple[Message, ...] = ()
+    input: list[Message] = field(default_factory=list[Message])
+    context: list[Message] = field(default_factory=list[Message])
     input_turns: tuple[Turn, ...] = ()
 
     trace: Trace = field(default_factory=Trace)
@@ -291,6 +306,23 @@ class Run(Struct, eq=False):
     def __repr__(self) -> str:
         """The id alone; see `Definition`."""
         return f"Run({self.run_id!r})"
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread it is on."""
+        return None if self.memory is None else self.memory.thread
+
+    @property
+    def resource_id(self) -> str | None:
+        """Whose thread it is."""
+        return None if self.memory is None else self.memory.resource
+
+    @property
+    def scope(self) -> Scope:
+        """What it writes to: its thread, or itself."""
+        if self.memory is not None and self.memory.writes:
+            return self.memory.scope
+        return Scope("run", self.run_id)
 
     @property
     def aborted(self) -> bool:

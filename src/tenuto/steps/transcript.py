@@ -26,14 +26,15 @@ def own_messages(run: Run, parts: Sequence[MessagePart] = ()) -> tuple[Message, 
         return run.replaced
     answer = _answer(run, (*run.parts, *parts))
     own = run.earlier if answer is None else (*run.earlier, answer)
-    before = [*run.context, *run.input][-1:]
+    before = [*run.remembered, *run.context, *run.input][-1:]
     return tuple(in_order([*before, *own])[len(before) :])
 
 
 def all_messages(run: Run, own: Sequence[Message] | None = None) -> tuple[Message, ...]:
     """Every message of the run that is not a system message, oldest first; `own` are those it added, if made before."""
     added = own_messages(run) if own is None else own
-    return tuple([message for message in (*run.context, *run.input, *added) if message.role != "system"])
+    every = (*run.found, *run.remembered, *run.context, *run.input, *added)
+    return tuple([message for message in every if message.role != "system"])
 
 
 def feedback_message(message_id: str, text: str, at: float, metadata: Mapping[str, Any] = FEEDBACK) -> Message:
@@ -54,9 +55,12 @@ def _answer(run: Run, parts: tuple[MessagePart, ...], at: datetime | None = None
     if not {type(part) for part in parts} - {StepStartPart}:
         return None
     end = at or timestamp(run.clock.now() if run.ended_at is None else run.ended_at)
-    known = [message.created_at for message in (*run.context, *run.input)]
+    known = [message.created_at for message in (*run.remembered[-1:], *run.context, *run.input)]
     provider, _, model_id = (run.steps[-1].model if run.steps else run.model_name).partition("/")
     metadata: dict[str, Any] = {"modelId": model_id, "provider": provider} if model_id else {}
     if run.answer is not None and run.answer.state != "none":
         metadata["structuredOutput"] = run.answer.value
-    return Message(run.message_id, "assistant", max([end, *known]), Content(parts, metadata=metadata or None))
+    if (link := run.trace.root.link) is not None:
+        metadata["traceId"] = link.trace_id
+    content = Content(parts, metadata=metadata or None)
+    return Message(run.message_id, "assistant", max([end, *known]), content, run.thread_id, run.resource_id)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tenuto.app import Tenuto
 from tenuto.cli.runs.output import STYLES, age, as_json, line, wire
 from tenuto.cli.screen import brief
-from tenuto.store.ports import PendingCall, RunRow, RunStatus
+from tenuto.store.ports import ANYONE, PendingCall, RunRow, RunStatus
 
 _HEAD = ("RUN", "AGENT", "STATUS", "AGE")
 _CALLS_SHOWN = 2
@@ -32,7 +32,7 @@ class Listed(Struct, frozen=True):
 
 async def list_runs(app: Tenuto, *, status: RunStatus | None, limit: int, in_json: bool, now: float) -> None:
     """Print the runs of the app's store."""
-    rows = await app.store.runs(resource=None, status=status, limit=limit)
+    rows = await app.store.runs(resource=ANYONE, status=status, limit=limit)
     lost = {row.run_id for row in await app.store.recoverable(limit=10_000)}
     listed = [
         Listed(row, row.run_id in lost, tuple(await app.store.pending(row.run_id, resource=row.resource_id)), depth)

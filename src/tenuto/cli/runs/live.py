@@ -22,7 +22,7 @@ from tenuto.core.errors import RunError, TenutoError
 from tenuto.core.payloads import Json
 from tenuto.machine.records import LOOP_VERSION
 from tenuto.runs.output import RunOutput
-from tenuto.store.ports import TERMINAL_STATUS, PendingCall, RunRow
+from tenuto.store.ports import ANYONE, TERMINAL_STATUS, PendingCall, RunRow
 
 
 class Reply(Struct, frozen=True):
@@ -180,7 +180,7 @@ async def _shown(app: Tenuto, output: RunOutput[Any], place: Place) -> int:
     elif output.status == "canceled":
         note("aborted", "yellow")
     elif output.status == "suspended":
-        for text in _waiting(await app.store.pending(output.run_id, resource=None), place):
+        for text in _waiting(await app.store.pending(output.run_id, resource=ANYONE), place):
             note(text, "yellow")
     return exit_code(output.status)
 

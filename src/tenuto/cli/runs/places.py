@@ -20,7 +20,7 @@ from tenuto.durable import DurableAgent, create_durable_agent
 from tenuto.models.ports import ModelRequest, Part
 from tenuto.models.sessions import close_session
 from tenuto.store import InMemoryStore, SQLiteStore
-from tenuto.store.ports import RunRow
+from tenuto.store.ports import ANYONE, RunRow
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ async def known_run(app: Tenuto, run_id: str) -> RunRow:
     Raises:
         RunError: There is none.
     """
-    row = await app.store.run(run_id, resource=None)
+    row = await app.store.run(run_id, resource=ANYONE)
     if row is None:
         message = f"There is no run {run_id!r} in this store; `tenuto runs list` shows what there is."
         raise RunError(message, id="CLI_RUN_NOT_FOUND", category="USER")
