@@ -19,6 +19,8 @@ from tenuto.core.ids import RandomIds
 from tenuto.durable import DurableAgent
 from tenuto.evals.completion import IsTaskCompleteDict
 from tenuto.evals.declared import SamplingDict, ScorerDict
+from tenuto.memory.call import MemoryDict, ThreadDict
+from tenuto.memory.config import MemoryOptions
 from tenuto.messages.convert import to_turns
 from tenuto.messages.input import MessageReader, system_turns
 from tenuto.models.ports import NamedTool
@@ -66,6 +68,9 @@ KEYS: Mapping[str, Any] = {
     "is_task_complete": IsTaskCompleteDict.__annotations__,
     "scorers": ScorerDict.__annotations__,
     "sampling": SamplingDict.__annotations__,
+    "memory": MemoryDict.__annotations__,
+    "thread": ThreadDict.__annotations__,
+    "memory_options": MemoryOptions.__annotations__,
 }
 """The keys of dicts that have a type; those of the others are tried, below."""
 

@@ -132,7 +132,7 @@ class DurableAgent(Agent[DepsT, OutputT], DurableTwins[DepsT, OutputT]):
             own=supervisor.own,
             typed=lambda first: output_of(setup, first, given),
         )
-        observer.output.thread_id, observer.output.resource_id = row.thread_id, row.resource_id
+        observer.output.on_thread(row.thread_id, row.resource_id)
         observer.output.watch(given.get("on_chunk"))
         observer.output.on_cleanup(lambda: supervisor.clean_up(setup.store, run_id))
         observer.output.fed_by(observer)

@@ -15,7 +15,7 @@ from tenuto.errors import ConfigurationError, TenutoError
 from tenuto.store import InMemoryStore, SQLiteStore
 
 
-@pytest.fixture(params=["memory"])
+@pytest.fixture(params=["memory", "sqlite"])
 async def memory(request: Any, tmp_path: Any) -> Any:
     store: Any = InMemoryStore() if request.param == "memory" else SQLiteStore(str(tmp_path / "t.db"))
     yield Memory(store=store, ids=CountingIds(), working_memory={"enabled": True})
@@ -145,7 +145,7 @@ def test_a_twin_waits_for_its_method() -> None:
 def test_every_method_has_its_twin() -> None:
     public = [name for name, value in vars(Memory).items() if inspect.iscoroutinefunction(value) and name[0] != "_"]
     own = {name for name in public if not name.endswith("_sync")}
-    assert own == {name.removesuffix("_sync") for name in vars(Memory) if name.endswith("_sync")}
+    assert own == {name.removesuffix("_sync") for name in dir(Memory) if name.endswith("_sync")}
 
 
 OF_THREAD: Any = {"working_memory": {"scope": "thread"}}

@@ -8,18 +8,16 @@ Long because it is all that users call of a memory, each method with its contrac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec.structs import replace
-from typing_extensions import TypeVar, Unpack
+from typing_extensions import Unpack
 
 from tenuto.core.clock import Clock, SystemClock
 from tenuto.core.errors import ConfigurationError
 from tenuto.core.ids import IdSource, RandomIds
 from tenuto.core.payloads import Json
-from tenuto.core.portal import Portal
 from tenuto.memory import knowledge, threads
 from tenuto.memory.config import (
     MemoryConfig,
@@ -34,6 +32,7 @@ from tenuto.memory.pages import Page, Wanted, found_page, read_page
 from tenuto.memory.ports import Query
 from tenuto.memory.searchable import check_searchable, make_recaller, missing_embedder
 from tenuto.memory.threads import Thread, shown
+from tenuto.memory.twins import MemoryTwins
 from tenuto.memory.working import TOOL
 from tenuto.messages.input import MessageReader, Messages
 from tenuto.messages.stored import Message
@@ -45,25 +44,10 @@ if TYPE_CHECKING:
     from tenuto.memory.semantic import SemanticRecaller
     from tenuto.store.vectors import VectorStore
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 _elsewhere: RunStore = InMemoryStore()
 
 
-def _twin(
-    method: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Memory, P], T]:
-    """The method for code without an event loop; also works inside Jupyter."""
-
-    @wraps(method)
-    def waited(self: Memory, *args: P.args, **named: P.kwargs) -> T:
-        return Portal.current().run(method(self, *args, **named))
-
-    return waited
-
-
-class Memory:
+class Memory(MemoryTwins):
     """What an agent remembers: give it to `Agent(memory=...)` and name a thread in each call.
 
     Args:
@@ -468,22 +452,6 @@ class Memory:
         """Wait for background work on this memory's threads."""
         if self.recaller is not None:
             await self.recaller.settled()
-
-    create_thread_sync = _twin(create_thread)
-    save_thread_sync = _twin(save_thread)
-    get_thread_by_id_sync = _twin(get_thread_by_id)
-    update_thread_sync = _twin(update_thread)
-    delete_thread_sync = _twin(delete_thread)
-    list_threads_sync = _twin(list_threads)
-    clone_thread_sync = _twin(clone_thread)
-    recall_sync = _twin(recall)
-    index_messages_sync = _twin(index_messages)
-    save_messages_sync = _twin(save_messages)
-    delete_messages_sync = _twin(delete_messages)
-    prune_sync = _twin(prune)
-    get_working_memory_sync = _twin(get_working_memory)
-    update_working_memory_sync = _twin(update_working_memory)
-    settled_sync = _twin(settled)
 
     def _searching(self) -> SemanticRecaller:
         if self.recaller is None:

@@ -66,8 +66,8 @@ class ChildRuns:
         records = await read_journal(self._store, row)
         if not records:
             return None
-        run = child_again(self._parent, row, call.agent, records)
-        state = take_in(run, records)
+        run = await child_again(self._parent, row, call.agent, records)
+        state = await take_in(run, records)
         pending = await self._store.pending(row.run_id, resource=ANYONE)
         run.pending = {each.call_id: each for each in pending}
         if run.budget is not None and run.budget is not self._parent.budget:
@@ -182,7 +182,7 @@ class ChildRuns:
         return shown
 
 
-def child_again(parent: Run, row: RunRow, agent: Any, records: list[Any]) -> Run:
+async def child_again(parent: Run, row: RunRow, agent: Any, records: list[Any]) -> Run:
     """A child of `parent` that goes on here, before any record is taken into it."""
     host = _delegate(agent).child_host(parent)
     if host.definition.id != row.agent_id:
@@ -191,7 +191,7 @@ def child_again(parent: Run, row: RunRow, agent: Any, records: list[Any]) -> Run
             f"{host.definition.id!r} stands in its place now; bring that agent back."
         )
         raise RunError(message, id="DURABLE_AGENT_RESUME_AGENT_MISMATCH", category="USER")
-    run = rebuild(host, row, records)
+    run = await rebuild(host, row, records)
     run.durable = parent.durable
     return adopted(run, parent)
 

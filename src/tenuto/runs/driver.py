@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,9 +25,10 @@ from tenuto.core.foreign import contained
 from tenuto.core.spans import running
 from tenuto.machine import commands as m
 from tenuto.machine.decisions import next_commands
-from tenuto.machine.records import LOOP_VERSION, Parked, RunStarted, SegmentStarted
+from tenuto.machine.records import Parked, RunStarted, SegmentStarted
 from tenuto.machine.state import RunState
 from tenuto.runs import live
+from tenuto.runs.hold import Hold, new_row
 from tenuto.runs.journal import Journal, Position
 from tenuto.runs.lease import Held, Renewer
 from tenuto.runs.output import RunOutput
@@ -37,7 +38,7 @@ from tenuto.runs.result import build_result
 from tenuto.runs.scoring import Aside, begin_scoring
 from tenuto.runs.spent import has_progressed
 from tenuto.runs.troubles import closed, exhausted, internal, never_begun, preparation_failed
-from tenuto.runs.turns import Line, Settle, Wish, take_turn
+from tenuto.runs.turns import Line, Settle
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
 from tenuto.steps.callbacks import call_back
@@ -51,11 +52,7 @@ from tenuto.steps.prepare_step import enter_step, name_lost
 from tenuto.steps.run import Callback, Run
 from tenuto.steps.tool_step import refuse_call, run_call, settle_call
 from tenuto.steps.tracing import Trace
-from tenuto.store.holding import Holding, around
-from tenuto.store.ports import Fence, HeldBy, RunRow, RunStore
-
-if TYPE_CHECKING:
-    from tenuto.memory.bound import RunMemory
+from tenuto.store.ports import Fence, RunRow, RunStore
 
 _log = logging.getLogger("tenuto")
 
@@ -132,7 +129,7 @@ class Driver:
         self.run: Run = run
         first = 0 if continued is None else continued.position.events
         self.output: RunOutput[Any] = RunOutput(run.run_id, run.message_id, self.abort, first_index=first)
-        self.output.thread_id, self.output.resource_id = run.thread_id, run.resource_id
+        self.output.on_thread(run.thread_id, run.resource_id)
         self.output.watch(run.options.on_chunk)
         self.store: RunStore = store
         self._owner = owner
@@ -149,8 +146,7 @@ class Driver:
         self.journal: Journal | None = None
         self.aside = aside
         self._settle = settle
-        self._line: Line | None = None if continued is None else continued.line
-        self._around: Holding | None = None
+        self._scope = Hold(store, owner, None if continued is None else continued.line)
         self._work = Work(self._loop, run.definition.abort_grace)
 
     def abort(self, reason: object = None) -> None:
@@ -225,52 +221,12 @@ class Driver:
     async def _open(self) -> Journal:
         run, on, nested = self.run, self._continued, self._nested
         if on is not None:
-            self._around = around.enter(on.fence.scope)
+            self._scope.enter(on.fence)
             return self._journal(on.fence, on.position)
         if nested is not None:
             return self._journal(nested.parent.fence, Position(kept=nested.parent.kept))
-        fence: Fence | None = None
-        if run.memory is not None and run.memory.writes:
-            fence = await self._next_on_thread(run.memory)
-        fence = fence or await self._claim_alone()
-        self._around = around.enter(fence.scope)
-        faults.hit("run.after_claim")
+        fence = await self._scope.take(run, self._work, self._settle)
         return self._journal(fence, Position(kept=run.durable))
-
-    async def _next_on_thread(self, memory: RunMemory) -> Fence | None:
-        """The claim of the thread when its turn has come; None when the run was aborted before, and leaves it alone."""
-        taken: list[tuple[Fence, Line]] = []
-
-        async def take() -> None:
-            wish = Wish(self.store, self._owner, self._new_row(), self._settle, self.run.clock)
-            taken.append(await take_turn(live.process.get().lines, wish))
-
-        await self._work.alone(take(), lambda: not taken)
-        if not taken:
-            self.run.memory = memory.apart()
-            return None
-        fence, self._line = taken[0]
-        return fence
-
-    async def _claim_alone(self) -> Fence:
-        row = self._new_row()
-        fence = await self.store.claim(row.scope, self._owner, run=row)
-        if isinstance(fence, HeldBy):
-            message = f"Run {row.run_id!r} is driven by {fence.owner}; it cannot be started here."
-            raise RunError(message, id="RUN_HELD")
-        return fence
-
-    def _new_row(self) -> RunRow:
-        run = self.run
-        return RunRow(
-            run_id=run.run_id,
-            agent_id=run.definition.id,
-            scope=run.scope,
-            durable=run.durable,
-            thread_id=run.thread_id,
-            resource_id=run.resource_id,
-            loop_version=LOOP_VERSION,
-        )
 
     def _journal(self, fence: Fence, position: Position) -> Journal:
         wake = self.wake
@@ -406,7 +362,7 @@ class Driver:
             await take_decisions(self.run, journal, self.store)
 
     def _row(self, journal: Journal) -> RunRow:
-        return replace(self._new_row(), scope=journal.fence.scope)
+        return replace(new_row(self.run), scope=journal.fence.scope)
 
     async def _answer_calls(self, journal: Journal, commands: Sequence[m.Command]) -> None:
         jobs = [partial(self._answer, journal, command) for command in commands]
@@ -499,27 +455,15 @@ class Driver:
         except Exception:  # noqa: BLE001 - a user's object
             _log.exception("Closing the dependencies of run %s failed.", self.run.run_id)
         if not self._given_back and self._nested is None:
-            await self._release(journal)
+            await self._scope.give_back(journal.fence)
 
     async def _give_back(self, journal: Journal) -> None:
         """Let others claim the run."""
         await journal.aclose()
         self._drop_lease()
         if self._nested is None:
-            await self._release(journal)
+            await self._scope.give_back(journal.fence)
         self._given_back = True
-
-    async def _release(self, journal: Journal) -> None:
-        """Give the scope back, and the turn on the thread to whoever is next."""
-        faults.hit("run.before_release")
-        try:
-            await self.store.release(journal.fence)
-        finally:
-            line, self._line = self._line, None
-            if self._around is not None:
-                self._around.active = False
-            if line is not None:
-                line.give()
 
     def _drop_lease(self) -> None:
         if self._held is not None and self._renewer is not None:

@@ -35,7 +35,7 @@ async def asking_run(store: RunStore, run: Run, records: Sequence[AnyRecord], ca
         yield run
         return
     inner: list[Any] = await read_journal(store, row)
-    child = child_again(run, row, tool.agent, inner)
+    child = await child_again(run, row, tool.agent, inner)
     async with child.closing:
         await bind(child)
         await enter_recorded(child, inner)

@@ -74,16 +74,11 @@ class RunOutput(Generic[OutputT]):
 
     Leaving it (breaking out of a loop, dropping it, closing the `async with`) detaches; the run goes on and ends by
     itself. Only `abort()` or the call's `abort_signal` stops it.
-
-    Attributes:
-        thread_id: The thread the run is on; None: on none.
-        resource_id: Whose thread that is.
     """
 
     def __init__(self, run_id: str, message_id: str, abort: Callable[[object], None], *, first_index: int = 0) -> None:
         self.run_id: str = run_id
-        self.thread_id: str | None = None
-        self.resource_id: str | None = None
+        self._thread: tuple[str | None, str | None] = (None, None)
         self._first_index: int = first_index
         self.message_id: str = message_id
         self.status: RunStatus = "running"
@@ -99,6 +94,20 @@ class RunOutput(Generic[OutputT]):
         self._readers = 0
         self._cleanup: Callable[[], None] | None = None
         self._cleaned = False
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread the run is on; None: on none."""
+        return self._thread[0]
+
+    @property
+    def resource_id(self) -> str | None:
+        """Whose thread that is."""
+        return self._thread[1]
+
+    def on_thread(self, thread_id: str | None, resource_id: str | None) -> None:
+        """Say where the run is; for the runtime."""
+        self._thread = thread_id, resource_id
 
     # -- reading -----------------------------------------------------------------------------------------------
 
