@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenuto.core import faults
-from tenuto.core.errors import RunError
+from tenuto.core.errors import RunError, StoreError
 from tenuto.machine.records import LOOP_VERSION
 from tenuto.runs import live
 from tenuto.runs.turns import Line, Settle, Wish, take_turn
@@ -70,11 +70,18 @@ class Hold:
                 line.give()
 
     async def _next_on_thread(self, run: Run, memory: RunMemory, work: Work, settle: Settle | None) -> Fence | None:
+        from tenuto.memory.threads import mismatch
+
         taken: list[tuple[Fence, Line]] = []
 
         async def take() -> None:
             wish = Wish(self._store, self._owner, new_row(run), settle, run.clock)
-            taken.append(await take_turn(live.process.get().lines, wish))
+            try:
+                taken.append(await take_turn(live.process.get().lines, wish))
+            except StoreError as error:
+                if error.id == "THREAD_RESOURCE_MISMATCH":
+                    raise mismatch(memory.thread) from error
+                raise
 
         await work.alone(take(), lambda: not taken)
         if not taken:
