@@ -407,7 +407,6 @@ async def test_active_tools_that_are_not_there(verb):
         ({"tool_choice": {"type": "tool", "tool": "x"}}, "Unknown tool_choice key 'tool'"),
         ({"structured_outputs": str}, "did you mean 'structured_output'"),
         ({"structuredOutput": {"schema": str, "modell": "x"}}, "did you mean 'model'"),
-        ({"memory": {}}, "Unknown option 'memory'"),
     ],
 )
 async def test_an_unknown_name_has_a_suggestion(given, said):

@@ -16,7 +16,7 @@ from tenuto.core.errors import RunError
 from tenuto.machine.records import LOOP_VERSION
 from tenuto.runs.driver import Continued, Driver, Nested
 from tenuto.runs.nested import wrapped
-from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
+from tenuto.runs.replay import Host, position_of, read_journal, read_thread, rebuild, take_in
 from tenuto.runs.spent import spent_by
 from tenuto.steps.budget import budget_of
 from tenuto.steps.ports import Brief, Child, Delegating
@@ -67,7 +67,8 @@ class ChildRuns:
         if not records:
             return None
         run = await child_again(self._parent, row, call.agent, records)
-        state = await take_in(run, records)
+        await read_thread(run, records)
+        state = take_in(run, records)
         pending = await self._store.pending(row.run_id, resource=ANYONE)
         run.pending = {each.call_id: each for each in pending}
         if run.budget is not None and run.budget is not self._parent.budget:

@@ -19,7 +19,7 @@ from tenuto.core.payloads import ErrorPayload, GapPayload
 from tenuto.core.request_context import RequestContext
 from tenuto.machine.records import RunStarted, SegmentStarted
 from tenuto.runs.output import RunOutput
-from tenuto.runs.replay import Host, Restored, begun, read_journal, rebuild, take_in
+from tenuto.runs.replay import Host, Restored, begun, read_journal, read_thread, rebuild, take_in
 from tenuto.runs.result import build_result
 from tenuto.steps.failure import error_info
 from tenuto.steps.finish import STATUS
@@ -184,7 +184,8 @@ class Observer:
     async def _end(self, row: RunRow) -> None:
         records = await read_journal(self._store, row)
         run = await rebuild(self._host(), row, records)
-        state = await take_in(run, records)
+        await read_thread(run, records)
+        state = take_in(run, records)
         run.degraded = next((each.degraded for each in reversed(records) if isinstance(each, SegmentStarted)), ())
         self.output.message_id = begun(row, records).message_id
         if row.status == "suspended":

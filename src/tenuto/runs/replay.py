@@ -125,13 +125,17 @@ async def rebuild(host: Host, row: RunRow, records: list[AnyRecord]) -> Run:
     return run
 
 
-async def take_in(run: Run, records: list[AnyRecord]) -> RunState:
-    """Fold `records` into `run`, which reads again what it had read of its thread; returns the state they lead to."""
+async def read_thread(run: Run, records: list[AnyRecord]) -> None:
+    """Have a run on a thread read again what it had read there, before its records are taken in."""
     prepared = next((record for record in records if isinstance(record, Prepared)), None)
     if run.memory is not None and prepared is not None and prepared.recalled is not None:
         from tenuto.steps.remember import read_again
 
         await read_again(run, prepared.recalled)
+
+
+def take_in(run: Run, records: list[AnyRecord]) -> RunState:
+    """Fold `records` into `run`; returns the state they lead to."""
     state = RunState()
     for record in records:
         state = apply(state, record)

@@ -21,7 +21,7 @@ from tenuto.machine.state import PENDING
 from tenuto.runs import live
 from tenuto.runs.driver import Continued, Driver
 from tenuto.runs.inner_calls import asking_run
-from tenuto.runs.replay import Host, position_of, read_journal, rebuild, take_in
+from tenuto.runs.replay import Host, position_of, read_journal, read_thread, rebuild, take_in
 from tenuto.runs.spent import spent_by
 from tenuto.runs.supervisor import Started, Supervisor
 from tenuto.runs.turns import Line, take_line
@@ -350,7 +350,8 @@ async def _continue(host: Host, run: Run, row: RunRow, taken: Taken) -> Started:
 async def _go_on(host: Host, run: Run, row: RunRow, taken: Taken, cause: Literal["resume", "recover"]) -> Started:
     """Read the journal again, now that nobody else writes it, and drive on from its end."""
     records = await read_journal(host.store, row)
-    state = await take_in(run, records)
+    await read_thread(run, records)
+    state = take_in(run, records)
     pending = await host.store.pending(row.run_id, resource=row.resource_id)
     run.pending = {each.call_id: each for each in pending}
     if run.budget is not None:
