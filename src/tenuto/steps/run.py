@@ -252,11 +252,9 @@ class Run(Struct, eq=False):
     input: list[Message] = []
     context: list[Message] = []
     memory: RunMemory | None = None
-    remembered: list[Message] = field(default_factory=list[Message])
+    remembered: list[Message] = []
     found: tuple[Message, ...] = ()
     changed: tuple[Message, ...] = ()
-    input: list[Message] = field(default_factory=list[Message])
-    context: list[Message] = field(default_factory=list[Message])
     input_turns: tuple[Turn, ...] = ()
 
     trace: Trace = field(default_factory=Trace)
