@@ -11,6 +11,7 @@ from tenuto import AbortController, Agent, Memory, ToolContext, tool
 from tenuto.core.chunks import AnyChunk
 from tenuto.errors import ConfigurationError, ModelError, RunError, TenutoError
 from tenuto.runs import turns
+from tenuto.runs.supervisor import Supervisor
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, Gate, Reply, ScriptedModel
 from tests.agent.kit import both, run
@@ -571,3 +572,75 @@ async def test_the_canary_of_one_resource_is_never_anothers():
     result = await agent.generate("hi", memory={"thread": "u", "resource": "bob"})
     assert "canary" not in str(model.requests[-1].messages)
     assert "canary" not in str([message.to_dict() for message in result.messages])
+
+
+# -- titles ----------------------------------------------------------------------------------------------------------
+
+
+def titled(*answers: Any) -> Any:
+    return {"generate_title": {"model": ScriptedModel([*answers])}}
+
+
+async def title_of(agent: Agent[Any, Any]) -> str | None:
+    await Supervisor.current().aclose()
+    memory = await agent.get_memory()
+    assert memory is not None
+    thread = await memory.get_thread_by_id(thread_id="t", resource_id="ann")
+    return None if thread is None else thread.title
+
+
+async def test_a_thread_gets_a_title_once():
+    told: list[str] = []
+    options = titled('"A greeting"')
+    agent = agent_of(ScriptedModel(["one", "two", "three"]), options=options)
+    await agent.generate("hi", memory={**ANN, "on_title_generated": told.append})
+    assert await title_of(agent) == "A greeting"
+    await agent.generate("again", memory={**ANN, "on_title_generated": told.append})
+    await agent.generate("again", memory={**ANN, "on_title_generated": told.append})
+    assert await title_of(agent) == "A greeting"
+    assert told == ["A greeting"]
+    [asked_for] = options["generate_title"]["model"].requests
+    assert "User: hi\nAssistant: one" in asked_for.last
+
+
+async def test_d11_one_title_with_the_history_off_and_with_steps_saved():
+    options = {**titled("A title"), "last_messages": 0}
+    agent = agent_of(ScriptedModel(["one", "two", "three"]), options=options)
+    for _ in range(3):
+        await agent.generate("hi", memory=ANN, save_per_step=True)
+        assert await title_of(agent) == "A title"
+    assert len(options["generate_title"]["model"].requests) == 1
+
+
+async def test_d11_a_title_that_fails_fails_nothing(caplog):
+    agent = agent_of(ScriptedModel(["one"]), options=titled(RuntimeError("no")))
+    assert (await agent.generate("hi", memory=ANN)).text == "one"
+    assert await title_of(agent) is None
+    assert "gets no title" in caplog.text
+
+
+async def test_a_title_that_the_caller_gave_stays():
+    options = titled()
+    agent = agent_of(ScriptedModel(["one"]), options=options)
+    await agent.generate("hi", memory={"thread": {"id": "t", "title": "Mine"}, "resource": "ann"})
+    assert await title_of(agent) == "Mine"
+    assert options["generate_title"]["model"].requests == []
+
+
+async def test_a_title_whose_event_was_asked_for_comes_before_the_end():
+    options = {"generate_title": {"model": ScriptedModel(["A title"]), "emit_event": True}}
+    agent = agent_of(ScriptedModel(["one"]), options=options)
+    stream = await agent.stream("hi", memory=ANN)
+    chunks = [chunk async for chunk in stream.full_stream]
+    assert [chunk.type for chunk in chunks[-2:]] == ["data-thread-title", "finish"]
+    assert chunks[-2].data == {"threadId": "t", "title": "A title"}
+
+
+async def test_an_aborted_run_and_a_reader_get_no_title():
+    options = titled()
+    agent = agent_of(ScriptedModel([RuntimeError("no"), "one"]), options=options)
+    with pytest.raises(ModelError):
+        await agent.generate("hi", memory=ANN)
+    await agent.generate("hi", memory={**ANN, "options": {"read_only": True}})
+    assert await title_of(agent) is None
+    assert options["generate_title"]["model"].requests == []

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tenuto.runs.driver import Driver
     from tenuto.runs.supervisor import Supervisor
     from tenuto.steps.run import StepInputs
-    from tenuto.store.ports import RunStore
+    from tenuto.store.ports import RunStore, Scope
 
 PARKED_KEPT = 1_000
 """Options of parked runs that are remembered; of an older one its callbacks and other functions are gone."""
@@ -37,6 +37,7 @@ class Process:
         parked: The options of parked runs, as they were given, the oldest first.
         inputs: What `prepare_step` put in place for the steps that parked runs wait in.
         lines: Who waits for which thread.
+        titling: Threads that a title is being made for.
         supervisors: By event loop.
     """
 
@@ -46,6 +47,7 @@ class Process:
         self.parked: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
         self.inputs: dict[str, StepInputs] = {}
         self.lines: Lines = Lines()
+        self.titling: set[Scope] = set()
         self.supervisors: WeakKeyDictionary[asyncio.AbstractEventLoop, Supervisor] = WeakKeyDictionary()
 
 
