@@ -339,6 +339,7 @@ class Driver:
             case m.Finalise():
                 await alone(finalise(run, journal, command))
             case m.Finish():
+                await self._announce_title(journal)
                 await alone(finish(run, journal))
             case _:
                 await self._answer_calls(journal, commands)
