@@ -339,7 +339,10 @@ class Driver:
             case m.Finalise():
                 await alone(finalise(run, journal, command))
             case m.Finish():
-                await self._announce_title(journal)
+                if run.memory is not None and run.memory.config.generate_title is not None:
+                    from tenuto.runs.titling import announce_title
+
+                    await alone(announce_title(run, journal), lambda: True)
                 await alone(finish(run, journal))
             case _:
                 await self._answer_calls(journal, commands)
@@ -419,21 +422,9 @@ class Driver:
         if well and run.scorers and self.aside is not None:
             begin_scoring(run, self.store, self.aside)
         if run.memory is not None and self.aside is not None:
-            from tenuto.runs.titling import titling, wants_title
+            from tenuto.runs.titling import begin_title
 
-            if (title := wants_title(run, state.reason)) is not None and not title.emit_event:
-                self.aside(titling(run), f"title of {run.thread_id}")
-
-    async def _announce_title(self, journal: Journal) -> None:
-        """Where its event was asked for, the end waits for the title; an abort ends the wait."""
-        run = self.run
-        if run.memory is None or run.memory.config.generate_title is None:
-            return
-        from tenuto.runs.titling import announce_title, wants_title
-
-        title = wants_title(run, journal.state.reason)
-        if title is not None and title.emit_event:
-            await self._work.alone(announce_title(run, journal), lambda: True)
+            begin_title(run, state.reason, self.aside)
 
     async def _call_back(self, callback: Callback | None, event: object, name: str) -> None:
         if callback is not None:

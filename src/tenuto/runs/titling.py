@@ -7,8 +7,7 @@ a title keeps it, whoever was faster; one thread is asked about once at a time i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from tenuto.memory.bound import RunMemory
     from tenuto.memory.config import TitleOptions
     from tenuto.runs.journal import Journal
+    from tenuto.runs.scoring import Aside
     from tenuto.steps.run import Run
     from tenuto.store.ports import ThreadRow
 
@@ -42,18 +42,24 @@ def wants_title(run: Run, reason: FinishReason) -> TitleOptions | None:
     return memory.config.generate_title
 
 
-def titling(run: Run) -> Callable[[], Coroutine[Any, Any, None]]:
-    """What gives the thread of `run` its title, aside."""
+def begin_title(run: Run, reason: FinishReason, aside: Aside) -> None:
+    """Have the thread of `run`, which has just ended, given its title by `aside`."""
+    options = wants_title(run, reason)
+    if options is None or options.emit_event:
+        return
 
     async def work() -> None:
         around.leave()  # the run has ended: its callback may go on with the thread
         await give_title(run)
 
-    return work
+    aside(work, f"title of {run.thread_id}")
 
 
 async def announce_title(run: Run, journal: Journal) -> None:
-    """Give the thread its title before the run ends, and show it."""
+    """Where its event was asked for: give the thread its title before the run ends, and show it."""
+    options = wants_title(run, journal.state.reason)
+    if options is None or not options.emit_event:
+        return
     title = await give_title(run)
     memory = run.memory
     if title is not None and memory is not None:
