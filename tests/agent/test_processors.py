@@ -517,6 +517,65 @@ async def test_a_failing_result_hook_fails_the_run_and_not_the_other_calls(verb)
     assert len(model.requests) == 1
 
 
+@both
+async def test_a_result_that_a_strict_stream_hook_could_not_look_at_is_seen_by_nobody(verb):
+    def broken(context):
+        if context.part.type == "tool-result":
+            raise ValueError("oops")
+        return context.part
+
+    model = ScriptedModel([[Call("look"), Call("pay")], "never"])
+    strict = having(process_output_stream=broken, fail_closed=True)
+    ran = await run(verb, agent(model, output_processors=[strict]))
+    assert isinstance(ran.error, ProcessorError)
+    assert "123-45" not in repr((ran.chunks, ran.result.steps, ran.result.messages))
+    assert [each.payload.error.id for each in ran.of("tool-error")] == ["TOOL_RESULT_REFUSED"] * 2
+
+
+@both
+async def test_a_strict_stream_hook_that_fails_fails_the_run(verb):
+    def broken(context):
+        if context.part.type == "text-delta":
+            raise ValueError("oops")
+        return context.part
+
+    strict = having(process_output_stream=broken, fail_closed=True)
+    other = ScriptedModel("never", model_id="two")
+    ran = await run(verb, agent([ScriptedModel("secret"), other], output_processors=[strict]))
+    assert isinstance(ran.error, ProcessorError)
+    assert "secret" not in repr(ran.chunks)
+    assert other.requests == []  # it is no failure of the model
+
+
+@both
+async def test_a_block_at_a_frame_asks_for_no_other_answer(verb):
+    def stop(context):
+        if context.part.type in {"step-start", "tool-call-approval"}:
+            context.abort("no", retry=True)
+        return context.part
+
+    hook = having(process_output_stream=stop)
+    ran = await run(verb, agent(ScriptedModel("x"), output_processors=[hook], max_processor_retries=3))
+    assert (ran.result.tripwire.reason, ran.result.finish_reason, ran.types[-1]) == ("no", "other", "tripwire")
+
+
+@both
+@pytest.mark.parametrize("kind", ["tool-call-approval", "step-finish", "finish", "tool-error"])
+async def test_a_block_at_any_chunk_ends_the_stream_there(verb, kind):
+    def stop(context):
+        if context.part.type == kind:
+            context.abort("no")
+        return context.part
+
+    model = ScriptedModel([Call("nothing") if kind == "tool-error" else Call("pay"), "done"])
+    approval = kind == "tool-call-approval"
+    made = agent(model, output_processors=[having(process_output_stream=stop)])
+    ran = await run(verb, made, require_tool_approval=approval)
+    assert (ran.result.tripwire.reason, ran.result.finish_reason, ran.types[-1]) == ("no", "other", "tripwire")
+    assert ran_tools == ([] if kind in {"tool-call-approval", "tool-error"} else ["paid 1"])
+    assert ran.result.pending == ()
+
+
 # -- process_output_result --------------------------------------------------------------------------------------------
 
 

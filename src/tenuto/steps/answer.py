@@ -64,12 +64,12 @@ async def close(
     record = _record(run, call, attempt, outcome, deduplicated=deduplicated)
     if delegation is not None:
         record = replace(record, delegated=delegation.record)
+    _tell_developer(call, outcome)
     if run.chain is not None:
         await _close_processed(run, log, call, record, effects, checked)
         return
     if run.veil is not None:
         record = replace(record, shown=await run.veil.outcome(call, record.result, record.error))
-    _tell_developer(call, outcome)
     await log.commit(record, chunks=[_chunk(run, call, record)], effects=effects)
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenuto.core import chunks as c
+from tenuto.core import payloads as p
 from tenuto.core.errors import ToolError
 from tenuto.core.payloads import Json
 from tenuto.machine.records import Blocked
@@ -125,7 +126,10 @@ async def shown_outcome(
     chain = chain_at(run, log)
     if chain is None or chain.stream is None:
         return Shown(record, (chunk,), effects)
-    passed, tripwire = await chain.stream.strain([chunk])
+    try:
+        passed, tripwire = await chain.stream.strain([chunk])
+    except ProcessorError as error:
+        return _unseen(run, record, chunk, effects, error)
     blocked = None if tripwire is None else Blocked(tripwire.payload)
     kept = next((each for each in passed if type(each) is type(chunk)), None)
     if isinstance(chunk, c.ToolResult) and (kept is None or isinstance(kept, c.ToolResult)):
@@ -140,6 +144,27 @@ async def shown_outcome(
     elif isinstance(kept, c.ToolError) and kept.payload.error != record.error:
         record = replace(record, error=kept.payload.error, text=kept.payload.error.message)
     return Shown(record, passed, effects, blocked)
+
+
+def _unseen(
+    run: Run,
+    record: ToolEnded,
+    chunk: c.ToolResult | c.ToolError,
+    effects: Sequence[EffectRow],
+    error: ProcessorError,
+) -> Shown:
+    """A processor that lets nothing pass unseen failed: the outcome is there, and nobody gets it."""
+    run.error = run.error or error
+    blocked = Blocked(error=error_info(error))
+    if isinstance(chunk, c.ToolError):
+        return Shown(record, (chunk,), effects, blocked)
+    payload = chunk.payload
+    text = f"Tool {payload.tool_name!r} ran, but its result could not be checked."
+    failure = error_info(ToolError(text, id="TOOL_RESULT_REFUSED", details={"tool": payload.tool_name}))
+    record = replace(record, outcome="failed", text=text, result=None, told=None, error=failure)
+    shown = p.ToolErrorPayload(payload.tool_call_id, payload.tool_name, failure, payload.args)
+    effects = [replace(row, result=None) if row.status == "ok" else row for row in effects]
+    return Shown(record, (c.ToolError(chunk.run_id, chunk.from_, shown),), effects, blocked)
 
 
 def end_blocked(run: Run, log: RunLog, blocked: Blocked | None) -> tuple[Blocked, ...]:

@@ -203,7 +203,7 @@ class ProcessedCall(ModelCall):
         run, log = self._run, self._log
         if not self._started:
             await self._begin([])
-        again = may_reject(run, log, tripwire)
+        again = log.state.phase == "modelling" and may_reject(run, log, tripwire)
         if again or self._judging:
             await self._reject(tripwire, again=again)
             return

@@ -255,14 +255,17 @@ class _Entry:
         faults.hit("tool.after_result")
 
     async def _checked(self, outcome: Outcome) -> Checked:
-        """The outcome as processors of tool results leave it; while they are asked, it is known that it took effect."""
+        """The outcome as processors of tool results leave it.
+
+        While they are asked it is known that a body took effect which must not be run again.
+        """
         if self._run.chain is None or not isinstance(outcome, Ok):
             return Checked(outcome)
         from tenuto.steps.process_outcome import check_outcome, checks_results
 
         if not checks_results(self._run):
             return Checked(outcome)
-        if self._row is not None:
+        if self._row is not None and self._tool.effects == "once":
             self._row = replace(self._row, status="ok", result=None)
             await self._log.commit(effects=[self._row])
             faults.hit("tool.before_check")
