@@ -194,7 +194,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "processed-burst",
-        "5,000 chunks at full speed through one output processor, one reader",
+        "5,000 chunks at full speed through one output processor, on a thread, one reader",
         "CPU µs per chunk",
         (Bar("processed: at most 2x plain", _processed_to_plain, 2, (TENUTO,), about=PROCESSED),),
         contestants=(TENUTO, PROCESSED),

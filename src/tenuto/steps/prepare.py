@@ -174,13 +174,13 @@ async def _prepared(run: Run, log: RunLog) -> Prepared:
     instructions = options.instructions
     if instructions is None:
         instructions = await instructions_of(run.definition, run.request_context)
-    system = (*system_turns(instructions), *system_turns(options.system), *known)
+    system = (*system_turns(instructions), *system_turns(options.system))
     if run.chain is not None and run.chain["process_input"]:
         from tenuto.steps.process_input import process_input
 
         system, given = await process_input(run, log, system, given)
     return Prepared(
-        system,
+        (*system, *known),
         tuple(context),
         tuple(given),
         () if run.veil is None else run.veil.veiled(),

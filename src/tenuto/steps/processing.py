@@ -105,6 +105,8 @@ def _surroundings(run: Run) -> Surroundings:
         run_id=run.run_id,
         agent_id=run.definition.id,
         agent_name=run.definition.name,
+        thread_id=run.thread_id,
+        resource_id=run.resource_id,
         request_context=run.request_context,
         abort_signal=run.abort.signal,
         writer=run.screen,
