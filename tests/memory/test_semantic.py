@@ -11,7 +11,7 @@ import pytest
 from tenuto import Memory
 from tenuto.errors import ConfigurationError, ModelError, TenutoError
 from tenuto.memory.config import SemanticRecall
-from tenuto.memory.ports import Query
+from tenuto.memory.query import Query
 from tenuto.store import InMemoryStore, SQLiteStore
 from tenuto.store.ports import VectorRow
 from tenuto.testing import ScriptedEmbedder

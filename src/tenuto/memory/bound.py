@@ -6,7 +6,7 @@ Invariant: made once, before the run is driven; from then on nothing decides ane
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from tenuto.store.ports import RunStore, Scope, ThreadRow
 if TYPE_CHECKING:
     from tenuto.core.request_context import RequestContext
     from tenuto.memory.memory import Memory
+    from tenuto.messages.stored import Message
 
 _log = logging.getLogger("tenuto")
 
@@ -67,6 +68,12 @@ class RunMemory(Struct, frozen=True, kw_only=True, eq=False):
     def apart(self) -> RunMemory:
         """The same thread for a run that neither reads nor writes it."""
         return replace(self, config=MemoryConfig(last_messages=0, read_only=True))
+
+    def saved(self, messages: Sequence[Message]) -> None:
+        """These messages of the thread are stored now: they become searchable, aside from the run."""
+        recaller = None if self.memory is None else self.memory.recaller
+        if recaller is not None and self.config.semantic_recall is not None:
+            recaller.saved(self.store, self.thread, self.resource, messages)
 
     async def thread_row(self) -> ThreadRow | None:
         """The thread, with the call's metadata in it; None when it is not there yet.

@@ -29,7 +29,7 @@ from tenuto.memory.config import (
 )
 from tenuto.memory.observations import forget
 from tenuto.memory.pages import Page, Wanted, found_page, read_page
-from tenuto.memory.ports import Query
+from tenuto.memory.query import Query
 from tenuto.memory.searchable import check_searchable, make_recaller, missing_embedder
 from tenuto.memory.threads import Thread, shown
 from tenuto.memory.twins import MemoryTwins
@@ -119,6 +119,7 @@ class Memory(MemoryTwins):
                 "of its own to each (memory.copy())."
             )
             raise ConfigurationError(message, id="MEMORY_STORE_CONFLICT", domain="MEMORY")
+        check_searchable(self.config, self.recaller, store)
         self._bound = store
 
     def merged(self, options: Mapping[str, Any] | None) -> MemoryConfig:

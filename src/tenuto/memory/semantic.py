@@ -17,7 +17,7 @@ from tenuto.core.background import Background
 from tenuto.core.errors import TenutoError
 from tenuto.memory.index import Index, Progress
 from tenuto.memory.passages import passages
-from tenuto.memory.ports import Query
+from tenuto.memory.query import Query
 from tenuto.memory.search import likest, taken, with_neighbours
 from tenuto.memory.searchable import keeps_vectors, missing_vectors
 from tenuto.messages.stored import Message
@@ -47,7 +47,7 @@ class _Desk:
 
 
 class SemanticRecaller:
-    """A `Recaller` that compares vectors."""
+    """Finds messages worth reading again by comparing vectors, and keeps its index."""
 
     def __init__(self, embedder: object, vector: VectorStore | None = None, *, timeout: float = TIMEOUT) -> None:
         """Make vectors with `embedder`, in whatever form `resolve_embedder` takes.
@@ -76,7 +76,7 @@ class SemanticRecaller:
     # -- finding -----------------------------------------------------------------------------------------------------
 
     async def find(self, store: RunStore, query: Query) -> tuple[str, ...]:
-        """See `Recaller.find`."""
+        """Ids of the messages found and of those around them, in any thread of the resource; never fails."""
         try:
             async with asyncio.timeout(self._timeout):
                 return await self.search(store, query)
@@ -132,7 +132,7 @@ class SemanticRecaller:
     # -- indexing ----------------------------------------------------------------------------------------------------
 
     def saved(self, store: RunStore, thread: str, resource: str, messages: Sequence[Message]) -> None:
-        """See `Recaller.saved`."""
+        """These messages of a thread are stored now; returns at once."""
         if not messages:
             return
         desk = self._desk()
@@ -143,7 +143,7 @@ class SemanticRecaller:
             self._begin(desk, self._work_off(desk, store, *key), f"index of thread {thread}")
 
     async def settled(self) -> None:
-        """See `Recaller.settled`."""
+        """Wait for what is under way on this event loop."""
         desk = self._desk()
         while desk.tasks:
             await asyncio.wait([*desk.tasks])

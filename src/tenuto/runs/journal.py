@@ -319,6 +319,8 @@ class Journal:
         for message in messages:
             if self._messages.get(message.id) is message:
                 del self._messages[message.id]
+        if messages and self._run.memory is not None:
+            self._run.memory.saved(messages)
 
     async def _store_write(self, write: Write) -> asyncio.CancelledError | None:
         storing = self._store.commit(self.fence, write)

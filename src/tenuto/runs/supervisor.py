@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from weakref import WeakValueDictionary
 
+from tenuto.core.background import Background
 from tenuto.runs import live
 from tenuto.runs.children import ChildRuns
 from tenuto.runs.driver import Continued, Driver
@@ -130,6 +131,7 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
         await self._end_asides()
+        await Background.current().aclose()
 
     async def _end_asides(self) -> None:
         if not self._asides:

@@ -307,8 +307,11 @@ class ModelCall:
 
     @property
     def _warnings(self) -> tuple[p.Json, ...]:
-        start = self._builder.start
-        return self._left_out if start is None else (*self._left_out, *start.warnings)
+        start, run = self._builder.start, self._run
+        left_out = self._left_out if start is None else (*self._left_out, *start.warnings)
+        if run.unsearched is None or self._command.step > 1:
+            return left_out
+        return ({"type": "other", "message": run.unsearched}, *left_out)
 
     def _said(self, reason: p.FinishReason) -> Said:
         builder, finish = self._builder, self._builder.finish

@@ -21,7 +21,7 @@ from tenuto.memory import threads
 from tenuto.memory.bound import RunMemory
 from tenuto.memory.config import MemoryConfig
 from tenuto.memory.knowledge import json_schema
-from tenuto.memory.ports import Query
+from tenuto.memory.query import Query
 from tenuto.memory.told import PENDING, without_calls
 from tenuto.memory.window import Start, cut, within
 from tenuto.memory.working import TOOL, instructions
@@ -86,7 +86,7 @@ async def recall(run: Run, reader: MessageReader, may_answer: MayAnswer) -> tupl
     sent = {message.id for message in fresh}
     read = [replace(each, message=after.get(each.message.id, each.message)) for each in window.messages]
     run.remembered = window.shown([each for each in read if each.message.id not in sent])
-    ids = await _search(memory, run.remembered, fresh)
+    ids = await _search(run, fresh)
     run.found = await _found(memory, ids, run.remembered)
     first, end = (read[0].seq, read[-1].seq + 1) if read else (0, 0)
     return fresh, Recalled(first, end, window.parts, ids)
@@ -234,13 +234,18 @@ def _fresh(memory: RunMemory, row: ThreadRow | None, known: Sequence[Message], n
     return in_order([*known[-1:], *(replace(message, **own) for message in kept)])[len(known[-1:]) :]
 
 
-async def _search(memory: RunMemory, remembered: Sequence[Message], fresh: Sequence[Message]) -> tuple[str, ...]:
+async def _search(run: Run, fresh: Sequence[Message]) -> tuple[str, ...]:
+    memory = _of(run)
     recall, recaller = memory.config.semantic_recall, None if memory.memory is None else memory.memory.recaller
     text = next((message.text for message in reversed(fresh) if message.role == "user" and message.text), "")
     if recall is None or recaller is None or not text:
         return ()
-    known = frozenset(message.id for message in remembered)
-    return await recaller.find(memory.store, Query(text, memory.thread, memory.resource, recall, known))
+    known = frozenset(message.id for message in run.remembered)
+
+    def warn(why: str) -> None:
+        run.unsearched = why
+
+    return await recaller.find(memory.store, Query(text, memory.thread, memory.resource, recall, known, warn))
 
 
 async def _found(memory: RunMemory, ids: Sequence[str], remembered: Sequence[Message]) -> tuple[Message, ...]:

@@ -190,6 +190,7 @@ class Run(Struct, eq=False):
         memory: The thread it is on; None: on none.
         remembered: The history that it read there; `found` what a search found, there or in other threads.
         changed: Messages of the thread that this run's input answers.
+        unsearched: Why earlier messages could not be searched; the first step warns of it.
         candidates: The models in the order in which they are asked; `model` is the one in use.
         announced: The warnings of a `step-start` that viewers have seen nothing behind, while one stands so.
         steerable: What `on_iteration_complete` says counts; not so for a durable agent's run.
@@ -255,6 +256,7 @@ class Run(Struct, eq=False):
     remembered: list[Message] = []
     found: tuple[Message, ...] = ()
     changed: tuple[Message, ...] = ()
+    unsearched: str | None = None
     input_turns: tuple[Turn, ...] = ()
 
     trace: Trace = field(default_factory=Trace)
