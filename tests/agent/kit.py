@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenuto import AbortController, Agent
+from tenuto.core.background import Background
 from tenuto.core.chunks import AnyChunk
 from tenuto.core.clock import SystemClock
 from tenuto.errors import ModelError, OutputInvalid, TenutoError
@@ -119,7 +120,7 @@ async def all_ended() -> None:
 
 async def all_scored() -> None:
     """Wait until nobody scores a run of this loop any more."""
-    while asides := list(Supervisor.current()._asides):
+    while asides := list(Background.current().tasks):
         await asyncio.wait(asides)
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from tenuto import Agent, Tenuto, tool
 from tenuto.core import codec
+from tenuto.core.background import Background
 from tenuto.core.payloads import wire_name
 from tenuto.errors import ConfigurationError, ModelError, StoreError, TenutoError
 from tenuto.evals import create_keyword_coverage_scorer, create_scorer
 from tenuto.evals.declared import fraction_of
 from tenuto.processors import RegexFilterProcessor, RegexRule
-from tenuto.runs.supervisor import Supervisor
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, Reply, ScriptedModel
 from tests.agent.kit import all_scored, both, run
@@ -292,12 +292,12 @@ async def test_what_is_being_scored_at_the_end_of_an_app_is_stored(verb):
 
 
 async def test_an_orderly_end_does_not_wait_for_ever(monkeypatch, caplog):
-    from tenuto.runs import supervisor
+    from tenuto.core import background
 
     async def hang(_):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(supervisor, "ASIDES_SECONDS", 0)
+    monkeypatch.setattr(background, "GRACE_SECONDS", 0)
     one = agent(scorers={"x": scorer("x", hang)})
     with caplog.at_level(logging.WARNING, "tenuto"):
         async with Tenuto(agents={"a": one}, store=InMemoryStore()):
@@ -309,7 +309,7 @@ async def test_an_orderly_end_does_not_wait_for_ever(monkeypatch, caplog):
 @both
 async def test_nothing_is_done_without_scorers(verb):
     await run(verb, agent())
-    assert Supervisor.current()._asides == set()
+    assert Background.current().tasks == set()
 
 
 @both

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto import Agent, tool
+from tenuto.core.background import Background
 from tenuto.evals import create_scorer
 from tenuto.machine.records import RunStarted, SegmentStarted, StepJudged
-from tenuto.runs.supervisor import Supervisor
 from tenuto.testing import Call, Reply, ScriptedModel
 from tests.durable.kit import of
 
@@ -128,7 +128,7 @@ async def test_a_verdict_that_was_not_stored_is(world):
 
 async def stored_scores(world, process):
     async def wait(_: Any) -> None:
-        while asides := list(Supervisor.current()._asides):
+        while asides := list(Background.current().tasks):
             for task in asides:
                 await task
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -140,7 +141,7 @@ class SemanticRecaller:
         under_way = key in desk.due
         desk.due.setdefault(key, set()).update(message.id for message in messages)
         if not under_way:
-            self._begin(desk, self._work_off(desk, store, *key), f"index of thread {thread}")
+            self._begin(desk, partial(self._work_off, desk, store, *key), f"index of thread {thread}")
 
     async def settled(self) -> None:
         """Wait for what is under way on this event loop."""
@@ -166,8 +167,8 @@ class SemanticRecaller:
             done += await self._index.catch_up(store, self._vectors(store), row.id, resource, progress=progress)
         return done
 
-    def _begin(self, desk: _Desk, work: Any, name: str) -> None:
-        task = Background.current().own(work, name)
+    def _begin(self, desk: _Desk, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        task = Background.current().begin(work, name)
         desk.tasks.add(task)
         task.add_done_callback(desk.tasks.discard)
 
@@ -188,7 +189,7 @@ class SemanticRecaller:
             while len(self._looked) >= _REMEMBERED:
                 self._looked.pop(next(iter(self._looked)))
             self._looked[resource] = None
-            self._begin(self._desk(), self._quietly(store, resource), f"index of resource {resource}")
+            self._begin(self._desk(), partial(self._quietly, store, resource), f"index of resource {resource}")
 
     async def _quietly(self, store: RunStore, resource: str) -> None:
         try:

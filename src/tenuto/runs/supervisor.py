@@ -7,7 +7,6 @@ there is before it closes. Nobody else creates a task for a run.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 from weakref import WeakValueDictionary
@@ -24,14 +23,6 @@ from tenuto.steps.run import Run
 from tenuto.store.owners import owner_id
 from tenuto.store.ports import ANYONE, RunRow, RunStore
 
-_log = logging.getLogger("tenuto")
-
-ASIDES = 10
-"""How many runs are scored at once; the others wait for their turn."""
-
-ASIDES_SECONDS = 10.0
-"""How long an orderly shutdown waits for them."""
-
 
 class Supervisor:
     """Starts drivers and waits for them; one per event loop, see `current`."""
@@ -39,8 +30,6 @@ class Supervisor:
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], Driver] = {}
         self._others: set[asyncio.Task[Any]] = set()
-        self._asides: set[asyncio.Task[Any]] = set()
-        self._slots = asyncio.Semaphore(ASIDES)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @classmethod
@@ -105,21 +94,13 @@ class Supervisor:
         return task
 
     def aside(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> asyncio.Task[Any]:
-        """Do something about a run that nobody waits for: a few at a time, and to its end in an orderly shutdown."""
-
-        async def in_turn() -> None:
-            async with self._slots:
-                await work()
-
-        task = asyncio.get_running_loop().create_task(in_turn(), name=f"tenuto {name}")
-        self._asides.add(task)
-        task.add_done_callback(self._asides.discard)
-        return task
+        """Do something about a run that nobody waits for; see `Background.begin`."""
+        return Background.current().begin(work, name)
 
     async def aclose(self) -> None:
         """End all drivers of this loop: plain runs are aborted and saved, durable ones let go where they stand.
 
-        Then it waits a while (`ASIDES_SECONDS`) for what goes on aside, and ends that, too.
+        Then it waits a while for what goes on aside, and ends that, too; see `Background.aclose`.
         """
         while self._tasks or self._others:  # meanwhile a call that is under way may start another one
             for task, driver in list(self._tasks.items()):
@@ -130,17 +111,7 @@ class Supervisor:
             for task in self._others:
                 task.cancel()
             await asyncio.gather(*self._tasks, *self._others, return_exceptions=True)
-        await self._end_asides()
         await Background.current().aclose()
-
-    async def _end_asides(self) -> None:
-        if not self._asides:
-            return
-        _, late = await asyncio.wait(self._asides, timeout=ASIDES_SECONDS)
-        for task in late:
-            _log.warning("%s were not done after %g s and are given up.", task.get_name(), ASIDES_SECONDS)
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
 
     def _follower(self, run: Run, store: RunStore) -> Callable[[RunOutput[Any], int], None]:
         def follow(output: RunOutput[Any], offset: int) -> None:
