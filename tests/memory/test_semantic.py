@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tenuto import Memory
 from tenuto.errors import ConfigurationError, ModelError, TenutoError
@@ -271,6 +272,53 @@ async def test_a_copy_of_a_thread_is_found_too(store: Any) -> None:
     ids = await found(memory, "lighthouse", SemanticRecall(4, 0, 0, "thread"), thread=copy.id)
     assert len(ids) == 2
     assert not set(ids) & {"t0", "t1"}
+
+
+class Elsewhere:
+    """A place for vectors that is not the store."""
+
+    def __init__(self) -> None:
+        self.rows: list[VectorRow] = []
+        self.place = 0
+
+    async def index(self, rows: Sequence[VectorRow]) -> int:
+        of = {(row.message_id, row.space) for row in rows}
+        self.rows = [row for row in self.rows if (row.message_id, row.space) not in of]
+        for row in rows:
+            self.place += 1
+            self.rows.append(replace(row, place=self.place))
+        return len(rows)
+
+    async def unindex(self, *, resource: str, thread: Any = None, ids: Any = None, space: Any = None) -> int:
+        before = len(self.rows)
+        self.rows = [row for row in self.rows if row.thread != thread or (ids and row.message_id not in ids)]
+        return before - len(self.rows)
+
+    async def vectors(
+        self, *, resource: Any, space: str, thread: Any = None, after: int = 0, limit: int = 4096
+    ) -> list[VectorRow]:
+        return [row for row in self.rows if row.place > after and row.resource == resource][:limit]
+
+
+async def test_vectors_may_be_kept_elsewhere_and_go_with_their_messages(store: Any) -> None:
+    place = Elsewhere()
+    memory = memory_on(store, vector=place)
+    await tell(memory, "amber", "beige", "coral", "denim")
+    assert await found(memory, "coral") == ("t2",)
+    assert await vectors(memory) == []
+    await memory.delete_messages("t2", thread_id="t", resource_id="ann")
+    await memory.prune(thread_id="t", resource_id="ann", keep=2)
+    assert [row.message_id for row in place.rows] == ["t1", "t3"]
+    await memory.delete_thread(thread_id="t", resource_id="ann")
+    assert place.rows == []
+
+
+@pytest.mark.local_model
+async def test_a_real_embedder_finds_the_same_meaning_in_other_words(store: Any) -> None:
+    memory = memory_on(store, "local/minilm")
+    await tell(memory, "My dog is called Rex.", "Taxes are due in May.", "It rains in Bergen.", "I like chess.")
+    assert await found(memory, "What is the name of my pet?") == ("t0",)
+    assert await found(memory, "How is the weather in Norway?") == ("t2",)
 
 
 # -- when it fails -----------------------------------------------------------------------------------------------------

@@ -201,6 +201,7 @@ class Memory(MemoryTwins):
             return False
         await threads.edit(self.store, self._clock, ThreadEdit(thread=row, delete=True))
         await forget(self.store, row)
+        await self._unindex(row)
         return True
 
     async def list_threads(
@@ -387,6 +388,7 @@ class Memory(MemoryTwins):
         if there:
             await threads.edit(self.store, self._clock, ThreadEdit(thread=row, drop=wanted))
             await forget(self.store, row, min(each.seq for each in there))
+            await self._unindex(row, wanted)
         return len(there)
 
     async def prune(self, *, thread_id: str, resource_id: str, keep: int) -> int:
@@ -405,6 +407,7 @@ class Memory(MemoryTwins):
         gone = tuple(each.message.id for each in old)
         if gone:
             await threads.edit(self.store, self._clock, ThreadEdit(thread=row, drop=gone))
+            await self._unindex(row, gone)
         return len(gone)
 
     # -- working memory ----------------------------------------------------------------------------------------------
@@ -453,6 +456,10 @@ class Memory(MemoryTwins):
         """Wait for background work on this memory's threads."""
         if self.recaller is not None:
             await self.recaller.settled()
+
+    async def _unindex(self, row: ThreadRow, ids: Sequence[str] | None = None) -> None:
+        if self.recaller is not None:
+            await self.recaller.unindex(row.resource, row.id, ids)
 
     def _searching(self) -> SemanticRecaller:
         if self.recaller is None:

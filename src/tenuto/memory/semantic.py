@@ -143,6 +143,11 @@ class SemanticRecaller:
         if not under_way:
             self._begin(desk, partial(self._work_off, desk, store, *key), f"index of thread {thread}")
 
+    async def unindex(self, resource: str, thread: str, ids: Sequence[str] | None = None) -> None:
+        """Messages of a thread, or all of it, are gone: so are their vectors where they are not kept with them."""
+        if self.vector is not None:
+            await self.vector.unindex(resource=resource, thread=thread, ids=ids)
+
     async def settled(self) -> None:
         """Wait for what is under way on this event loop."""
         desk = self._desk()
