@@ -21,6 +21,7 @@ from tenuto.steps.callbacks import resolve
 from tenuto.steps.definitions import instructions_of
 from tenuto.steps.delegation import OWN_KEYS
 from tenuto.steps.run import UNSET, Run
+from tenuto.steps.sub_memory import sub_memory
 from tenuto.steps.values import validated_values
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ async def _child_run(setup: Setup, parent: Run, child_id: str, brief: Brief) -> 
         defaults = normalise(await resolve(defaults, context, definition.app) or {})
     merged = merge(defaults, await _given(setup, defaults, brief))
     kept, fragile = options_kept(merged, refuse=False)
+    memory = await sub_memory(parent, definition, context, brief.key, child_id)
     run = Run(
         run_id=child_id,
         message_id=setup.ids.new("msg"),
@@ -90,6 +92,7 @@ async def _child_run(setup: Setup, parent: Run, child_id: str, brief: Brief) -> 
         durable=parent.durable,
         steerable=parent.steerable,
         values=values,
+        memory=memory,
     )
     return adopted(run, parent)
 

@@ -33,6 +33,7 @@ class RunMemory(Struct, frozen=True, kw_only=True, eq=False):
         memory: The agent's; None where a run is only looked at.
         title: That the thread gets when it is made.
         metadata: That are merged into those of the thread.
+        root: Of a sub-agent's run: the scope of the run at the top of its tree, in which its thread is written.
     """
 
     memory: Memory | None
@@ -43,6 +44,7 @@ class RunMemory(Struct, frozen=True, kw_only=True, eq=False):
     title: str | None = None
     metadata: Mapping[str, Any] | None = None
     on_title_generated: Callable[[str], Any] | None = None
+    root: Scope | None = None
 
     @property
     def writes(self) -> bool:
@@ -52,12 +54,13 @@ class RunMemory(Struct, frozen=True, kw_only=True, eq=False):
     @property
     def scope(self) -> Scope:
         """The thread, as what is written to."""
-        return Scope("thread", self.thread, self.resource)
+        return self.root or Scope("thread", self.thread, self.resource)
 
     @property
     def row(self) -> ThreadRow:
         """The thread, as it is made if it is not there."""
-        return ThreadRow(id=self.thread, resource=self.resource, title=self.title, metadata=dict(self.metadata or {}))
+        given = dict(self.metadata or {})
+        return ThreadRow(id=self.thread, resource=self.resource, title=self.title, metadata=given, root=self.root)
 
     @property
     def knowledge(self) -> Knowledge | None:

@@ -21,6 +21,7 @@ from tenuto.runs.spent import spent_by
 from tenuto.steps.budget import budget_of
 from tenuto.steps.ports import Brief, Child, Delegating
 from tenuto.steps.run import UNSET, Run
+from tenuto.steps.sub_memory import sub_memory_again
 from tenuto.store.ports import ANYONE, TERMINAL_STATUS, Decide, RunRow, RunStore
 from tenuto.store.rules import answers
 
@@ -92,6 +93,8 @@ class ChildRuns:
             durable=journal.kept,
             parent_id=self._parent.run_id,
             parent_call_id=call.call_id,
+            thread_id=run.thread_id,
+            resource_id=run.resource_id,
             loop_version=LOOP_VERSION,
         )
         nested = Nested(journal, row, waits=False, relay=partial(self._relay, call))
@@ -194,6 +197,7 @@ async def child_again(parent: Run, row: RunRow, agent: Any, records: list[Any]) 
         raise RunError(message, id="DURABLE_AGENT_RESUME_AGENT_MISMATCH", category="USER")
     run = await rebuild(host, row, records)
     run.durable = parent.durable
+    run.memory = await sub_memory_again(parent, run)
     return adopted(run, parent)
 
 

@@ -142,7 +142,12 @@ class _Delegation:
         """What the child begins with; or the answer, when a hook rejects the delegation."""
         own = RequestContext({k: v for k, v in self._run.request_context.entries() if k not in OWN_KEYS})
         asked, kept = self._asked, self._run.request_context
-        params = h.DelegationParams(instructions=asked.instructions, max_steps=asked.max_steps)
+        params = h.DelegationParams(
+            thread_id=self._run.thread_id,
+            resource_id=self._run.resource_id,
+            instructions=asked.instructions,
+            max_steps=asked.max_steps,
+        )
         start = h.DelegationStartContext(**self._told(), params=params, request_context=own)
         said = await h.ask_start(self._hooks, start, kept)
         if said.rejection is not None:
@@ -157,6 +162,7 @@ class _Delegation:
             wanted_steps=asked.max_steps,
             context=shown,
             request_context=own,
+            key=self._tool.agent_key,
         )
 
     def _decision(self) -> Decide | None:
@@ -248,7 +254,11 @@ class _Delegation:
         return Delegated(usage=usage, feedback=feedback or None, bail=self._bailed)
 
     def _identity(self) -> dict[str, Any]:
-        return {}
+        """The thread of its own that the child has, if its supervisor is on one."""
+        memory = None if self._child is None else self._child.run.memory
+        if memory is None:
+            return {}
+        return {"subAgentThreadId": memory.thread, "subAgentResourceId": memory.resource}
 
     def _told(self) -> dict[str, Any]:
         run = self._run
@@ -258,6 +268,8 @@ class _Delegation:
             "prompt": self._prompt,
             "iteration": max(1, spoken),
             "run_id": run.run_id,
+            "thread_id": run.thread_id,
+            "resource_id": run.resource_id,
             "parent_agent_id": run.definition.id,
             "parent_agent_name": run.definition.name,
             "tool_call_id": self._call.call_id,

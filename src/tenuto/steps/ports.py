@@ -81,6 +81,7 @@ class Brief(Struct, frozen=True, kw_only=True):
         wanted_steps: What the supervisor's model asks for: no more than the agent's own limit.
         context: Messages before the input, kept nowhere.
         request_context: Its own.
+        key: Of the agent among its supervisor's.
     """
 
     prompt: str
@@ -89,6 +90,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     wanted_steps: int | None
     context: Sequence[Any]
     request_context: RequestContext
+    key: str
 
 
 class Delegating(Struct, frozen=True):
