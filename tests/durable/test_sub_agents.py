@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tenuto import Agent, ToolContext, create_durable_agent, durable_function, tool
+from tenuto import Agent, Memory, ToolContext, create_durable_agent, durable_function, tool
 from tenuto.core import codec
 from tenuto.errors import RunError
 from tenuto.machine.records import SegmentStarted
@@ -596,3 +596,70 @@ async def test_text_of_a_child_is_not_the_parents(world):
         chunks = await read(output)
     assert text_of(chunks) == "Wait. boss done."
     assert not any(isinstance(each, SegmentStarted) for each in await world.records("r"))
+
+
+# -- threads -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+async def test_a_delegation_has_a_thread_of_its_own(world, durable, own):
+    """Fresh for each, of a resource of its own; with the sub-agent's memory, else its supervisor's."""
+    twice = [*GO["boss"], Call("agent-x", {"prompt": "go"}, "d2")]
+    async with FakeProvider(script({"boss": twice, "sub": [Call("look", {"order": "a"})]})) as provider:
+        boss = tree(provider, Bank()).replace(memory=Memory())
+        if own:
+            boss = boss.replace(agents={"x": boss._given["agents"]["x"].replace(memory=Memory())})
+        process = world.process(boss, durable=durable)
+        on = {"thread": "t", "resource": "ann"}
+        result = await process.call(lambda agent: agent.generate("hi", memory=on))
+    shown = [each.payload.result for each in result.tool_results]
+    threads = [each["subAgentThreadId"] for each in shown]
+    assert {each["subAgentResourceId"] for each in shown} == {"ann-x"}
+    assert len(set(threads)) == 2
+    assert all(thread.startswith("t-") for thread in threads)
+    for thread in threads:
+        kept = await world.store.messages(thread, resource="ann-x")
+        assert [(each.message.role, each.message.text) for each in kept] == [
+            ("user", "go"),
+            ("assistant", "Wait. sub done."),
+        ]
+    kept = await world.store.messages("t", resource="ann")
+    assert [each.message.role for each in kept] == ["user", "assistant"]
+
+
+async def test_the_thread_of_a_delegation_after_a_crash_and_a_decision(world):
+    bank = Bank()
+    async with FakeProvider(script({**GO, "sub": [Call("pay", {"order": "a"})]})) as provider:
+
+        def agent() -> Agent[Any, Any]:
+            return tree(provider, bank, require_approval=True).replace(memory=Memory())
+
+        first = world.process(agent())
+        on = {"thread": "t", "resource": "ann"}
+        await first.killed_in(lambda agent: agent.generate("hi", run_id="r", memory=on), "run.after_park")
+        second = world.process(agent())
+        await world.leases_expire()
+        await (await second.call(lambda agent: agent.recover("r"))).get_full_output()
+        await second.kill()
+        third = world.process(agent())
+        await world.leases_expire()
+        result = await third.call(lambda agent: agent.approve_tool_call_generate(run_id="r", memory=on))
+    assert (result.text, bank.paid) == ("Wait. boss done.", ["a"])
+    thread = result.tool_results[0].payload.result["subAgentThreadId"]
+    kept = await world.store.messages(thread, resource="ann-x")
+    assert [(each.message.role, each.message.text) for each in kept] == [
+        ("user", "go"),
+        ("assistant", "Wait. sub done."),
+    ]
+
+
+async def test_feedback_is_kept_in_the_supervisors_memory(world):
+    """C22: it steers the next step and is there in the next turn."""
+    async with FakeProvider(script({**GO, "sub": []})) as provider:
+        process = world.process(tree(provider, Bank()).replace(memory=Memory()))
+        on = {"thread": "t", "resource": "ann"}
+        hooks = {"on_delegation_complete": lambda _: {"feedback": "Name the source."}}
+        await process.call(lambda agent: agent.generate("hi", memory=on, delegation=hooks))
+        kept = await world.store.messages("t", resource="ann")
+    assert [each.message.text for each in kept] == ["hi", "Wait. ", "Name the source.", "boss done."]
