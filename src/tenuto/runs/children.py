@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from tenuto.core.chunks import AnyChunk, ToolOutput
 from tenuto.core.errors import RunError
 from tenuto.machine.records import LOOP_VERSION
-from tenuto.runs.driver import Continued, Driver, Nested
+from tenuto.runs.driver import Driver
 from tenuto.runs.nested import wrapped
+from tenuto.runs.origin import Continued, Nested
 from tenuto.runs.replay import Host, position_of, read_journal, read_thread, rebuild, take_in
 from tenuto.runs.spent import spent_by
 from tenuto.steps.budget import budget_of

@@ -11,9 +11,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tenuto.core import chunks as c
@@ -31,6 +30,7 @@ from tenuto.runs import live
 from tenuto.runs.hold import Hold, new_row
 from tenuto.runs.journal import Journal, Position
 from tenuto.runs.lease import Held, Renewer
+from tenuto.runs.origin import Continued, Nested
 from tenuto.runs.output import RunOutput
 from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
 from tenuto.runs.recovery import BACKOFF_SECONDS
@@ -38,7 +38,7 @@ from tenuto.runs.result import build_result
 from tenuto.runs.scoring import Aside, begin_scoring
 from tenuto.runs.spent import has_progressed
 from tenuto.runs.troubles import closed, exhausted, internal, never_begun, preparation_failed
-from tenuto.runs.turns import Line, Settle
+from tenuto.runs.turns import Settle
 from tenuto.runs.work import Work
 from tenuto.steps.assess import assess_calls
 from tenuto.steps.callbacks import call_back
@@ -55,35 +55,6 @@ from tenuto.steps.tracing import Trace
 from tenuto.store.ports import Fence, RunRow, RunStore
 
 _log = logging.getLogger("tenuto")
-
-
-class Continued(Struct, frozen=True):
-    """A run that somebody has driven before: the fence under which this process goes on, and from where.
-
-    Attributes:
-        line: Of its thread, whose turn it has; it gives it on.
-    """
-
-    fence: Fence
-    position: Position
-    cause: Literal["resume", "recover"]
-    line: Line | None = None
-
-
-class Nested(Struct, frozen=True):
-    """What a child run has of its parent's driver: it claims nothing, and gives nothing back.
-
-    Attributes:
-        parent: The log of the parent's run: its fence is the root's, and a run that is kept keeps its children.
-        row: Of a new child, which its first write adds.
-        waits: The store has it as suspended; the first write says that it runs again.
-        relay: Shows the parent's viewers what the child's are shown, from this index on.
-    """
-
-    parent: Journal
-    row: RunRow | None
-    waits: bool
-    relay: Callable[[Sequence[AnyChunk], int], Awaitable[None]]
 
 
 class Driver:

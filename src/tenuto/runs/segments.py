@@ -19,8 +19,9 @@ from tenuto.machine.decisions import fold
 from tenuto.machine.records import LOOP_VERSION, AnyRecord, Decision, RunStarted
 from tenuto.machine.state import PENDING
 from tenuto.runs import live
-from tenuto.runs.driver import Continued, Driver
+from tenuto.runs.driver import Driver
 from tenuto.runs.inner_calls import asking_run
+from tenuto.runs.origin import Continued
 from tenuto.runs.replay import Host, position_of, read_journal, read_thread, rebuild, take_in
 from tenuto.runs.spent import spent_by
 from tenuto.runs.supervisor import Started, Supervisor

@@ -14,9 +14,10 @@ from weakref import WeakValueDictionary
 from tenuto.core.background import Background
 from tenuto.runs import live
 from tenuto.runs.children import ChildRuns
-from tenuto.runs.driver import Continued, Driver
+from tenuto.runs.driver import Driver
 from tenuto.runs.lease import Renewer
 from tenuto.runs.observe import Observer
+from tenuto.runs.origin import Continued
 from tenuto.runs.output import RunOutput
 from tenuto.runs.turns import Settle
 from tenuto.steps.run import Run
