@@ -393,9 +393,11 @@ class Driver:
         if well and run.scorers and self.aside is not None:
             begin_scoring(run, self.store, self.aside)
         if run.memory is not None and self.aside is not None:
+            from tenuto.runs.compacting import begin_compaction
             from tenuto.runs.titling import begin_title
 
             begin_title(run, state.reason, self.aside)
+            begin_compaction(run, run.memory, self.aside)
 
     async def _call_back(self, callback: Callback | None, event: object, name: str) -> None:
         if callback is not None:

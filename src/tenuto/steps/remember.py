@@ -21,6 +21,7 @@ from tenuto.memory import threads
 from tenuto.memory.bound import RunMemory
 from tenuto.memory.config import MemoryConfig
 from tenuto.memory.knowledge import json_schema
+from tenuto.memory.observations import Observations, observations_of
 from tenuto.memory.query import Query
 from tenuto.memory.told import PENDING, without_calls
 from tenuto.memory.window import Start, cut, within
@@ -104,13 +105,15 @@ async def read_again(run: Run, recalled: Recalled) -> None:
 
 
 async def knowledge_turns(run: Run) -> tuple[SystemTurn, ...]:
-    """What the run is told of its working memory."""
+    """What the run is told of its working memory, and of the part of the thread that it does not read."""
     memory = _of(run)
     known, working = memory.knowledge, memory.config.working_memory
+    notes = await _notes(memory, await memory.thread_row()) if memory.config.observational_memory is not None else None
+    told = () if notes is None else notes.told
     if known is None or working is None:
-        return ()
+        return told
     writes = memory.writes and not working.read_only
-    return (SystemTurn(instructions(working, await known.read(), json_schema(working), writes=writes)),)
+    return (SystemTurn(instructions(working, await known.read(), json_schema(working), writes=writes)), *told)
 
 
 def due(run: Run, record: AnyRecord) -> Sequence[Message]:
@@ -157,7 +160,9 @@ async def _window(memory: RunMemory, row: ThreadRow | None) -> _Window:
     if row is None or not config.keeps_history:
         return _Window()
     limit, start = config.message_history, _start(row)
-    after = None if limit is None else start.seq - 1
+    notes = await _notes(memory, row)
+    first = max(0 if limit is None else start.seq, 0 if notes is None else notes.up_to)
+    after = first - 1 if first else None
     found = await memory.store.messages(row.id, resource=row.resource, last=config.last_messages, after=after)
     read = _said(found)
     if limit is None or not read:
@@ -167,6 +172,13 @@ async def _window(memory: RunMemory, row: ThreadRow | None) -> _Window:
         await _keep_start(memory, begin)
     kept = tuple(each for each in read if each.seq >= begin.seq)
     return _Window(kept, begin.seq, begin.parts)
+
+
+async def _notes(memory: RunMemory, row: ThreadRow | None) -> Observations | None:
+    """What was noted of the thread: a run reads that in place of the messages."""
+    if row is None or memory.config.observational_memory is None:
+        return None
+    return await observations_of(memory.store, row)
 
 
 def _said(found: Sequence[ThreadMessage]) -> list[ThreadMessage]:
