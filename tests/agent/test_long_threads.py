@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tenuto import Agent, Memory, Tenuto, create_durable_agent, tool
 from tenuto.core import codec
 from tenuto.errors import ModelError
 from tenuto.processors import PIIDetector, ResponseCache
-from tenuto.runs.supervisor import Supervisor
 from tenuto.store import InMemoryStore, SQLiteStore
 from tenuto.testing import Call, Gate, Reply, ScriptedModel
 from tests.agent.kit import both, run
@@ -28,10 +26,8 @@ def remembering(noting: Any, answers: Any = None, *, store: Any = None, **more: 
     return Agent(id="a", model=answers or ScriptedModel(lambda _: "fine"), memory=memory, **more)
 
 
-async def noted() -> None:
-    """Wait until nothing goes on beside runs any more."""
-    while asides := list(Supervisor.current()._asides):
-        await asyncio.wait(asides)
+async def settled(agent: Any) -> None:
+    await (await agent.get_memory()).settled()
 
 
 def prompt(model: Any, call: int = -1) -> list[tuple[str, str]]:
@@ -44,7 +40,7 @@ async def test_a_run_reads_notes_and_the_newest_messages(verb):
     agent = remembering(noting, model)
     for at in range(4):
         await run(verb, agent, f"{at} {LONG}", memory=ANN)
-        await noted()
+        await settled(agent)
     ran = await run(verb, agent, "last", memory=ANN)
     assert len(noting.requests) == 1
     system, *messages = prompt(model)
@@ -64,7 +60,7 @@ async def test_an_agent_s_own_model_takes_the_notes(verb):
     agent = remembering(None, model)
     for at in range(4):
         await run(verb, agent, f"{at} {LONG}", memory=ANN)
-        await noted()
+        await settled(agent)
     await run(verb, agent, "last", memory=ANN)
     assert "2026-11-30 x" in prompt(model)[0][1]
 
@@ -77,7 +73,7 @@ async def test_nothing_of_it_holds_a_run_up_or_fails_it(verb):
     for at in range(4):
         assert (await run(verb, agent, f"{at} {LONG}", memory=ANN)).result.text == "fine"
     gate.open()
-    await noted()
+    await settled(agent)
     assert len(noting.requests) >= 1
 
 
@@ -88,7 +84,7 @@ async def test_a_sub_agent_and_a_read_only_run_begin_none(verb):
     for at in range(4):
         memory = {**ANN, "options": {"read_only": True}}
         await run(verb, agent, [f"{at} {LONG}"] * 5, memory=memory)
-    await noted()
+    await settled(agent)
     assert noting.requests == []
 
 
@@ -102,9 +98,9 @@ async def test_d03_each_message_is_stored_once_with_this_memory_too():
     model = ScriptedModel([Call("look"), Call("look"), "done", "again"])
     agent = remembering(ScriptedModel(lambda _: notes("x")), model, tools=[look])
     await agent.generate(f"go {LONG}", memory=ANN)
-    await noted()
+    await settled(agent)
     await agent.generate("more", memory=ANN)
-    await noted()
+    await settled(agent)
     kept = await (await agent.get_memory()).recall(thread_id="t", resource_id="ann", per_page=False)
     assert [message.role for message in kept.messages] == ["user", "assistant", "user", "assistant"]
 
@@ -115,7 +111,7 @@ async def test_calls_and_results_are_noted_together():
     agent = remembering(ScriptedModel(lambda _: notes("x")), model, tools=[look])
     for text in ("a", "b", "c", "d"):
         await agent.generate(text, memory=ANN)
-        await noted()
+        await settled(agent)
     roles = [role for role, _ in prompt(model)]
     assert roles.count("tool") == sum("call" in str(each.get("tool_calls")) for each in model.requests[-1].messages)
 
@@ -130,7 +126,7 @@ async def test_a_durable_run_goes_on_with_what_it_had_read(tmp_path):
         durable: Any = app.get_agent("a")
         for at in range(5):
             await durable.generate(f"{at} {LONG}", memory=ANN)
-            await noted()
+            await settled(durable)
         assert "The user counts." in prompt(model)[0][1]
         kept = await store.versioned("observations", "t")
         assert kept is not None
@@ -144,7 +140,7 @@ async def test_what_processors_took_out_is_in_no_thread_and_in_no_note():
     agent = remembering(noting, model, input_processors=[pii], output_processors=[pii])
     for at in range(4):
         await agent.generate(f"{at} bob@example.com {LONG}", memory=ANN)
-        await noted()
+        await settled(agent)
     kept = await (await agent.get_memory()).recall(thread_id="t", resource_id="ann", per_page=False)
     seen = repr((kept.messages, [request.messages for request in (*noting.requests, *model.requests)]))
     assert "[EMAIL]" in seen

@@ -2,8 +2,6 @@
 
 Invariant: a memory holds options and its store, nothing of any conversation; every method that touches a thread takes
 the resource that owns it, and refuses a thread of another.
-
-Long because it is all that users call of a memory, each method with its contract and its twin for code without a loop.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from tenuto.core.errors import ConfigurationError
 from tenuto.core.ids import IdSource, RandomIds
 from tenuto.core.payloads import Json
 from tenuto.memory import knowledge, threads
+from tenuto.memory.asides import Asides
 from tenuto.memory.config import (
     MemoryConfig,
     MemoryOptions,
@@ -61,7 +60,8 @@ class Memory(MemoryTwins):
             `working_memory`: what the agent keeps of the user. `generate_title`: a thread gets a title after its first
             answer. `read_only`: read and never write. `filter_incomplete_tool_calls` (True): calls whose arguments
             never arrived whole are left out of the prompt. `retain_full_input`: a history that the caller sends again
-            is not taken out of its input. See `MemoryOptions` and `docs/memory.md`.
+            is not taken out of its input. `observational_memory`: what is old in a long thread is noted down, and read
+            in place of the messages. See `MemoryOptions` and `docs/memory.md`.
 
     Raises:
         TypeError: An unknown option, or a value of the wrong type.
@@ -70,7 +70,7 @@ class Memory(MemoryTwins):
             `SEMANTIC_RECALL_MISSING_STORAGE_ADAPTER`; an embedder that is not known.
     """
 
-    __slots__ = ("_bound", "_clock", "_given", "_ids", "config", "options", "own_store", "recaller")
+    __slots__ = ("_bound", "_clock", "_given", "_ids", "asides", "config", "options", "own_store", "recaller")
 
     def __init__(
         self,
@@ -89,6 +89,7 @@ class Memory(MemoryTwins):
         self.own_store: RunStore | None = store
         self.recaller: SemanticRecaller | None = make_recaller(embedder, vector)
         check_searchable(self.config, self.recaller, store)
+        self.asides: Asides = Asides()
         self._bound: RunStore | None = None
         self._clock: Clock = clock or SystemClock()
         self._ids: IdSource = ids or RandomIds()
@@ -453,7 +454,8 @@ class Memory(MemoryTwins):
         return {TOOL: knowledge.tool_for(working, self)}
 
     async def settled(self) -> None:
-        """Wait for background work on this memory's threads."""
+        """Wait for background work on this memory's threads: what is made searchable, what is noted down."""
+        await self.asides.settled()
         if self.recaller is not None:
             await self.recaller.settled()
 

@@ -34,7 +34,9 @@ def begin_compaction(run: Run, memory: RunMemory, aside: Aside) -> None:
         owner=owner_id(),
         clock=run.clock,
     )
-    aside(partial(_compact, desk), f"notes of thread {memory.thread}")
+    task = aside(partial(_compact, desk), f"notes of thread {memory.thread}")
+    if memory.memory is not None:
+        memory.memory.asides.add(task)
 
 
 async def _compact(desk: Desk) -> None:
