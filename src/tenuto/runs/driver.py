@@ -27,6 +27,7 @@ from tenuto.machine.decisions import next_commands
 from tenuto.machine.records import Parked, RunStarted, SegmentStarted
 from tenuto.machine.state import RunState
 from tenuto.runs import live
+from tenuto.runs.afterwards import begin_afterwards
 from tenuto.runs.hold import Hold, new_row
 from tenuto.runs.journal import Journal, Position
 from tenuto.runs.lease import Held, Renewer
@@ -35,7 +36,7 @@ from tenuto.runs.output import RunOutput
 from tenuto.runs.posted import abort_posted, decisions_posted, take_decisions
 from tenuto.runs.recovery import BACKOFF_SECONDS
 from tenuto.runs.result import build_result
-from tenuto.runs.scoring import Aside, begin_scoring
+from tenuto.runs.scoring import Aside
 from tenuto.runs.spent import has_progressed
 from tenuto.runs.troubles import closed, exhausted, internal, never_begun, preparation_failed
 from tenuto.runs.turns import Settle
@@ -389,15 +390,8 @@ class Driver:
         if state.reason not in {"aborted", "error"}:
             await self._call_back(run.options.on_finish, result, "on_finish")
         self.output.end(result, STATUS.get(state.reason, "success"))
-        well = run.tripwire is None and state.reason not in {"aborted", "error"}
-        if well and run.scorers and self.aside is not None:
-            begin_scoring(run, self.store, self.aside)
-        if run.memory is not None and self.aside is not None:
-            from tenuto.runs.compacting import begin_compaction
-            from tenuto.runs.titling import begin_title
-
-            begin_title(run, state.reason, self.aside)
-            begin_compaction(run, run.memory, self.aside)
+        if self.aside is not None:
+            begin_afterwards(run, state.reason, self.store, self.aside)
 
     async def _call_back(self, callback: Callback | None, event: object, name: str) -> None:
         if callback is not None:
