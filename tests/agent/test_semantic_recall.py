@@ -11,6 +11,7 @@ import pytest
 
 from tenuto import Agent, Memory, Tenuto, tool
 from tenuto.errors import ConfigurationError, ModelError
+from tenuto.processors import RegexFilterProcessor, RegexRule
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, FakeProvider, Reply, ScriptedEmbedder, ScriptedModel
 from tests.agent.kit import both, run
@@ -152,6 +153,19 @@ async def test_vectors_over_http_with_a_key_that_is_told_to_nobody() -> None:
         sent = [each for each in provider.requests if each.path.endswith("/embeddings")]
         assert {each.headers["authorization"] for each in sent} == {f"Bearer {key}"}
         assert key not in repr(memory)
+
+
+async def test_what_an_output_processor_took_out_is_in_no_vector() -> None:
+    embedder = ScriptedEmbedder()
+    memory = memory_of(embedder=embedder)
+    rule = RegexRule("pin", r"\b\d{4}\b", "[pin]")
+    guard = RegexFilterProcessor(rules=[rule], strategy="redact")
+    agent = agent_of(ScriptedModel(["your pin is 4711, keep it"]), memory, output_processors=[guard])
+    await agent.generate("what is my pin", memory=ANN)
+    await memory.settled()
+    embedded = [text for batch in embedder.batches for text in batch]
+    assert "your pin is [pin], keep it" in embedded
+    assert not any("4711" in text for text in embedded)
 
 
 async def test_nothing_is_searched_or_indexed_without_the_option() -> None:
