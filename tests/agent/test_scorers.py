@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from tenuto import Agent, Tenuto, tool
+from tenuto import Agent, Memory, Tenuto, tool
 from tenuto.core import codec
 from tenuto.core.background import Background
 from tenuto.core.payloads import wire_name
@@ -303,7 +303,7 @@ async def test_an_orderly_end_does_not_wait_for_ever(monkeypatch, caplog):
         async with Tenuto(agents={"a": one}, store=InMemoryStore()):
             await one.generate("hi")
             await asyncio.sleep(0)
-    assert "were not done after 0 s and are given up" in caplog.text
+    assert "not done after 0 s; given up" in caplog.text
 
 
 @both
@@ -387,3 +387,34 @@ async def test_a_blocked_run_is_not_scored(verb):
     ran = await run(verb, one)
     assert ran.result.tripwire is not None
     assert await scores(store) == []
+
+
+@both
+async def test_scores_of_a_thread_belong_to_its_resource(verb):
+    store = InMemoryStore()
+    mine = {"op": "eq", "left": {"path": "resourceId"}, "right": {"literal": "ann"}}
+    one = agent("a", "bb", store=store, memory=Memory(), scorers={"x": {"scorer": scorer(), "filter": mine}})
+    app = Tenuto(agents={"a": one}, store=store)
+    await run(verb, one, "first", memory={"thread": "t1", "resource": "ann"})
+    ran = await run(verb, one, "second", memory={"thread": "t1", "resource": "ann"}, return_scorer_data=True)
+    await all_scored()
+    row, first = await app.list_scores(resource="ann")
+    assert (row.thread_id, row.resource_id, row.score, first.score) == ("t1", "ann", 2.0, 1.0)
+    assert [message["role"] for message in row.input["rememberedMessages"]] == ["user", "assistant"]
+    assert [message.text for message in ran.result.scoring_data.input.remembered_messages] == ["first", "a"]
+    assert await app.list_scores() == await app.list_scores(resource="bob") == []
+
+
+@both
+async def test_feedback_of_a_check_is_in_the_thread(verb):
+    one = agent("half", "done", "bye", store=InMemoryStore(), memory=Memory())
+    word = create_scorer(id="x", score=lambda sample: "done" in sample.output_text)
+    seen = []
+    looks = create_scorer(id="y", score=lambda sample: seen.append(sample.input) or 1)
+    on = {"thread": "t1", "resource": "ann"}
+    ran = await run(verb, one, "hi", memory=on, is_task_complete={"scorers": [word, looks]})
+    await run(verb, one, "and?", memory=on)
+    asked = one.setup().definition.model.requests[2].messages
+    assert [message["role"] for message in asked] == ["user", "assistant", "user", "assistant", "user"]
+    assert asked[2]["content"] == ran.result.messages[2].text
+    assert (seen[0].thread_id, seen[0].resource_id) == ("t1", "ann")

@@ -68,6 +68,8 @@ def live_scoring(run: Run, store: RunStore) -> Callable[[], Coroutine[Any, Any, 
         "entity": {"id": run.definition.id, "name": run.definition.name},
         "entityType": "AGENT",
         "source": "LIVE",
+        "threadId": run.thread_id,
+        "resourceId": run.resource_id,
     }
     key = run.run_id if link is None else link.trace_id
     chosen = [each for each in run.scorers if each.takes(key, facts)]
@@ -81,6 +83,8 @@ def live_scoring(run: Run, store: RunStore) -> Callable[[], Coroutine[Any, Any, 
         run_id=run.run_id,
         score=0.0,
         entity_id=run.definition.id,
+        thread_id=run.thread_id,
+        resource_id=run.resource_id,
         trace_id=None if link is None else link.trace_id,
         span_id=None if link is None else link.span_id,
         input=plain["input"],

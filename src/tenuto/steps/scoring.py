@@ -184,10 +184,12 @@ def _context(run: Run, draft: StepDraft) -> CompletionContext:
         run_id=run.run_id,
         agent_id=run.definition.id,
         agent_name=run.definition.name,
+        thread_id=run.thread_id,
+        resource_id=run.resource_id,
     )
 
 
 def scoring_data(run: Run) -> ScoringData:
     """What scorers of the run get."""
-    given = ScorerInput(tuple(run.input), system_messages=tuple(run.prompt.system))
+    given = ScorerInput(tuple(run.input), (*run.found, *run.remembered), tuple(run.prompt.system))
     return ScoringData(given, own_messages(run))
