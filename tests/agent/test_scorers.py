@@ -303,7 +303,7 @@ async def test_an_orderly_end_does_not_wait_for_ever(monkeypatch, caplog):
         async with Tenuto(agents={"a": one}, store=InMemoryStore()):
             await one.generate("hi")
             await asyncio.sleep(0)
-    assert "not done after 0 s; given up" in caplog.text
+    assert "were not done after 0 s and are given up" in caplog.text
 
 
 @both
