@@ -150,6 +150,7 @@ class Play:
             inner=self._inner(self.scenario, self._tag),
             log=[(line["index"], line["chunk"]) for line in lines(self._place / "log.jsonl")],
             seen=[self.onlooker.seen],
+            thread=lines(self._place / "thread.jsonl"),
             live=live,
             status=status,
             text=self.text,

@@ -32,11 +32,13 @@ from tenuto.core import faults
 from tenuto.core.clock import SystemClock
 from tenuto.core.errors import TenutoError
 from tenuto.durable import DurableAgent
+from tenuto.messages.stored import Message, TextPart, ToolInvocationPart
 from tenuto.models import retries
 from tenuto.models.sessions import close_session
 from tenuto.runs import journal, observe, recovery
 from tenuto.runs.output import RunOutput
 from tenuto.store import SQLiteStore
+from tenuto.store.ports import ANYONE
 from tests.proof import mutants, scenarios
 from tests.proof.scenarios import SCENARIOS, Place, append, prompt_of
 
@@ -148,6 +150,8 @@ class Child:
             more: dict[str, Any] = {"require_tool_approval": True} if scenario.approve_all else {}
             if scenario.checked:
                 more["is_task_complete"] = {"scorer_names": ["finished"]}
+            if scenario.thread:
+                more["memory"] = {"thread": f"thread of {self.run_id}", "resource": "ann"}
             prompt = prompt_of(scenario.name, self.order["tag"])
             append(self.dir / f"live-{self.order['id']}.jsonl", {"first": 0})
             output = self.output = await agent.stream(prompt, run_id=self.run_id, **more, **self.live())
@@ -254,13 +258,16 @@ class Child:
         """Say how the run stands, and write its log into a file, with the store's own indexes."""
         app, agent = self.app()
         async with app:
-            row = await app.store.run(self.run_id, resource=None)
+            row = await app.store.run(self.run_id, resource=ANYONE)
             suspended = await agent.list_suspended_runs()
             waiting = [run for run in suspended.runs if run.run_id == self.run_id]
             active = await agent.list_active_runs()
-            events = await app.store.events(self.run_id, resource=None)
+            events = await app.store.events(self.run_id, resource=ANYONE)
+            kept = await app.store.messages(f"thread of {self.run_id}", resource="ann")
             text = "".join(json.dumps({"index": each.index, "chunk": each.chunk.to_dict()}) + "\n" for each in events)
             (self.dir / "log.jsonl").write_text(text)
+            said = "".join(json.dumps({"seq": each.seq, **kept_form(each.message)}) + "\n" for each in kept)
+            (self.dir / "thread.jsonl").write_text(said)
             self.say(
                 "looked",
                 status=None if row is None else row.status,
@@ -274,6 +281,17 @@ class Child:
         async with app:
             await agent.list_active_runs()
             self.say("opened")
+
+
+def kept_form(message: Message) -> dict[str, Any]:
+    """What the proof looks at of a stored message."""
+    parts = message.content.parts
+    return {
+        "id": message.id,
+        "role": message.role,
+        "text": "".join(part.text for part in parts if isinstance(part, TextPart)),
+        "calls": [part.tool_invocation.state for part in parts if isinstance(part, ToolInvocationPart)],
+    }
 
 
 async def _work(child: Child) -> None:

@@ -32,6 +32,7 @@ class Evidence(Struct, kw_only=True):
         live: By the readers in the driving processes, each a list of chunks from an index on.
         status: At the end.
         text: Of the result that the last process reports; None: nobody reported one.
+        thread: The messages of its thread, in order.
         inner: What the child runs asked their models, with their scenarios.
         kills: Where drivers died.
         drivers: How many processes drove the run.
@@ -45,6 +46,7 @@ class Evidence(Struct, kw_only=True):
     live: list[tuple[int, list[dict[str, Any]]]]
     status: str | None
     text: str | None
+    thread: Sequence[Mapping[str, Any]] = ()
     inner: list[tuple[Scenario, list[tuple[int, int, Mapping[str, Any]]]]] = []
     kills: list[str] = []
     drivers: int = 1
@@ -59,6 +61,7 @@ def violations(given: Evidence) -> list[str]:
         *_requests(given.scenario, given.requests, given),
         *(wrong for scenario, requests in given.inner for wrong in _requests(scenario, requests, given)),
         *_nested(given),
+        *_thread(given),
         *_seen(given),
         *_live(given),
     ]
@@ -93,6 +96,24 @@ def _log(given: Evidence) -> list[str]:
         if chunk["type"] in {"tool-call-approval", "tool-call-suspended"}
     )
     wrong += [f"{kind} of {call} {count} times" for (kind, call, _), count in asked.items() if count > 1]
+    return wrong
+
+
+def _thread(given: Evidence) -> list[str]:
+    """The question and its answer are kept, each once, in order, every call with its outcome."""
+    if not given.scenario.thread or given.status != "success":
+        return []
+    wrong: list[str] = []
+    if [message["role"] for message in given.thread] != ["user", "assistant"]:
+        wrong.append(f"the thread holds {[message['role'] for message in given.thread]}")
+    elif not given.thread[1]["text"].endswith(given.scenario.text):
+        wrong.append(f"the thread's answer is {given.thread[1]['text']!r}")
+    elif given.thread[1]["calls"] != [
+        state for state in given.thread[1]["calls"] if state in {"result", "output-error"}
+    ]:
+        wrong.append(f"the thread keeps open calls: {given.thread[1]['calls']}")
+    if [message["seq"] for message in given.thread] != list(range(len(given.thread))):
+        wrong.append(f"the thread has the places {[message['seq'] for message in given.thread]}")
     return wrong
 
 

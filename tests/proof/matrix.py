@@ -101,6 +101,31 @@ CHECKS: Mapping[str, Cell] = {
     )
 }
 
+SAVED: Mapping[str, Cell] = {
+    "input-unsaved": Cell(scenario="turn", kills=[Kill("thread.save.before")], requests={}, status="failed"),
+    "input-saved": Cell(scenario="turn", kills=[Kill("thread.save.after")], requests={1: 1}),
+    "turn-asked": Cell(scenario="turn", kills=[Kill("model.before_call")], requests={1: 1}),
+    "turn-mid-stream": Cell(scenario="turn", kills=[Kill("model.mid_stream", 12)], requests={1: 2}),
+    "turn-said": Cell(scenario="turn", kills=[Kill("model.after_commit")], requests={1: 1}),
+    "answer-unsaved": Cell(scenario="turn", kills=[Kill("thread.save.before", 2)], requests={1: 1}),
+    "answer-mid": Cell(scenario="turn", kills=[Kill("store.messages.mid", 2)], requests={1: 1}),
+    "answer-saved": Cell(scenario="turn", kills=[Kill("thread.save.after", 2)], requests={1: 1}),
+    "answer-each": Cell(
+        scenario="turn",
+        kills=[Kill("thread.save.after"), Kill("thread.save.before"), Kill("run.before_terminal")],
+        requests={1: 1},
+    ),
+    "turn-unreleased": Cell(scenario="turn", kills=[Kill("run.before_release")], requests={1: 1}),
+    "turn-FP5-once": Cell(scenario="turn-once", kills=[AFTER_INTENT], effects={}, told=UNKNOWN),
+    "turn-FP6-once": Cell(scenario="turn-once", kills=[AFTER_EFFECT], effects={"a": 1}, told=UNKNOWN),
+    "turn-FP7-once": Cell(scenario="turn-once", kills=[AFTER_RESULT], effects={"a": 1}, told="paid a"),
+    "turn-FP8": Cell(scenario="turn-approved", kills=[Kill("call.before_pending")], effects={"a": 1}, told="paid a"),
+    "turn-before-park": Cell(scenario="turn-approved", kills=[Kill("run.before_park")], effects={"a": 1}),
+    "turn-FP9": Cell(scenario="turn-approved", kills=[Kill("run.after_park")], effects={"a": 1}),
+    "turn-parked-unreleased": Cell(scenario="turn-approved", kills=[Kill("run.before_release")], effects={"a": 1}),
+    "turn-FP10": Cell(scenario="turn-approved", kills=[None, Kill("run.after_resume_claim")], effects={"a": 1}),
+}
+
 LOST = "its result was lost before it was checked"
 
 PROCESSED: Mapping[str, Cell] = {
@@ -353,6 +378,7 @@ MATRIX: Mapping[str, Cell] = {
         ("attempt", ATTEMPTS),
         ("check", CHECKS),
         ("processor", PROCESSED),
+        ("thread", SAVED),
         ("tool", TOOLS),
         ("decision", DECISIONS),
         ("recovery", RECOVERY),

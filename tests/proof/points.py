@@ -41,6 +41,11 @@ POINTS = {
     "journal.commit.after": "after it, nothing of it published",
     "store.group_commit.before": "in a transaction, before its COMMIT",
     "store.group_commit.after": "after the COMMIT, nobody told",
+    "thread.save.before": "before a commit that holds messages of a thread",
+    "thread.save.after": "after it, nobody told",
+    "run.before_release": "the run has ended or waits, and still holds its thread",
+    "compaction.taken": "somebody has taken it on to note what a long thread said",
+    "compaction.asked": "what is to be noted of a thread is known and not stored",
     "store.messages.mid": "in a transaction, its records written, its messages not",
     "store.migrate.mid": "between two migrations",
 }

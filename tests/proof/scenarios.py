@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tenuto import Agent, ToolContext, tool
+from tenuto import Agent, Memory, ToolContext, tool
 from tenuto.core import faults
 from tenuto.evals import Sample, create_scorer
 from tenuto.processors import OutputStepContext, Processor, ToolResultChange, ToolResultContext
@@ -288,6 +288,7 @@ class Scenario(Struct, frozen=True):
             off in the middle of the first model's answer.
         checked: Its first answer is not the whole one, and a scorer says so.
         processed: The agent has a processor that refuses the first answer and rewrites every result.
+        thread: It is a turn on a thread, whose messages are looked at in the end.
         lockstep: The answer's deltas go out one by one, each when the one before it is in the log; for runs that are
             stopped in the middle.
     """
@@ -300,6 +301,7 @@ class Scenario(Struct, frozen=True):
     fails: Literal["busy", "gone", "cut"] | None = None
     checked: bool = False
     processed: bool = False
+    thread: bool = False
     lockstep: bool = False
 
     @property
@@ -339,6 +341,9 @@ SCENARIOS = {
         Scenario("gone-tools", ((("pay", "a"),), (("put", "b"),)), fails="gone"),
         Scenario("rejected", text=LETTERS, processed=True),
         Scenario("screened", ((("pay", "a"),),), processed=True),
+        Scenario("turn", text=LETTERS, thread=True, lockstep=True),
+        Scenario("turn-once", ((("pay", "a"),),), thread=True),
+        Scenario("turn-approved", ((("pay_approved", "a"),),), decisions={"pay_approved": (APPROVE,)}, thread=True),
         Scenario("none", ((("look", "a"),),)),
         Scenario("idempotent", ((("put", "a"),),)),
         Scenario("once", ((("pay", "a"),),)),
@@ -468,6 +473,8 @@ def agent_of(url: str, scenario: str | None = None) -> Agent[Any]:
     more: dict[str, Any] = {"agents": {"aide": aide.replace(agents={"aide": aide})}}
     if scenario is not None and SCENARIOS[scenario].processed:
         more |= {"output_processors": [Screen()], "max_processor_retries": 1}
+    if scenario is not None and SCENARIOS[scenario].thread:
+        more["memory"] = Memory()
     return Agent(id="clerk", name="Clerk", model=models, max_retries=1, tools=TOOLS, abort_grace=0.2, **more)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tenuto.core import faults
 from tenuto.core.chunks import Data
 from tenuto.core.payloads import FinishReason
 from tenuto.memory import threads
@@ -111,7 +110,5 @@ async def _stored(memory: RunMemory, title: str) -> str | None:
         mine = row is not None and not row.title
         return None if row is None or row.title else replace(row, title=title)
 
-    faults.hit("title.before_save")
     await threads.change(memory.store, memory.thread, memory.resource, named)
-    faults.hit("title.after_save")
     return title if mine else None

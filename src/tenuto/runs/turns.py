@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec import Struct
 
-from tenuto.core import faults
 from tenuto.core.clock import Clock
 from tenuto.core.errors import RunError
 from tenuto.store.holding import around, check_free_for_me
@@ -55,7 +54,6 @@ class Line:
                 return
             place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             queue.append(place)
-        faults.hit("turn.queued")
         try:
             await place
         except BaseException:
@@ -149,7 +147,6 @@ async def take_line(lines: Lines, store: RunStore, scope: Scope) -> Line | None:
     check_free_for_me(scope)
     line = lines.of(store, scope)
     await line.take(ahead=True)
-    faults.hit("turn.handover")
     return line
 
 
