@@ -122,8 +122,9 @@ def replies_of(dialect: str) -> dict[str, Reply]:
 
 
 def dialects() -> Mapping[str, Dialect]:
-    """The sides of the fake provider, by our name of the dialect."""
-    return {NAMES[type(each).__name__]: each for each in FakeProvider()._dialects}
+    """The sides of the fake provider that stream, by our name of the dialect."""
+    sides = {type(each).__name__: each for each in FakeProvider()._dialects}
+    return {name: sides[kind] for kind, name in NAMES.items()}
 
 
 @lru_cache

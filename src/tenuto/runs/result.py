@@ -151,7 +151,7 @@ def build_result(run: Run, reason: FinishReason) -> Result[Any]:
     steps = tuple(run.steps)
     last = steps[-1] if steps else None
     own = own_messages(run)
-    link = run.trace.root.link
+    link = run.trace.root.link or run.traced
     structured, degraded = _object(run)
     return Result(
         run_id=run.run_id,

@@ -60,7 +60,7 @@ def _answer(run: Run, parts: tuple[MessagePart, ...], at: datetime | None = None
     metadata: dict[str, Any] = {"modelId": model_id, "provider": provider} if model_id else {}
     if run.answer is not None and run.answer.state != "none":
         metadata["structuredOutput"] = run.answer.value
-    if (link := run.trace.root.link) is not None:
+    if (link := run.trace.root.link or run.traced) is not None:
         metadata["traceId"] = link.trace_id
     content = Content(parts, metadata=metadata or None)
     return Message(run.message_id, "assistant", max([end, *known]), content, run.thread_id, run.resource_id)
