@@ -46,3 +46,26 @@ async def test_the_researcher(capsys):
         assert line in shown
     checked = model.requests[4].messages
     assert [message["role"] for message in checked] == ["system", "user", "user"]
+
+
+async def test_the_support_desk(capsys, tmp_path):
+    model = ScriptedModel(
+        [
+            "I am sorry to hear that, Ann.",
+            "Nothing yet.",
+            Call("refund", {"order_id": "A-17"}),
+            "Order A-17 is refunded.",
+        ]
+    )
+    kept = await example("support_desk").day(model, tmp_path / "desk.db")
+    model.assert_done()
+    assert kept == [
+        "I am Ann, and the lamp of order A-17 is broken.",
+        "I am sorry to hear that, Ann.",
+        "Please refund it.",
+        "Order A-17 is refunded.",
+    ]
+    assert [each["content"] for each in model.requests[1].messages if each["role"] == "user"] == [
+        "Hello, what do you know about me?"  # of bob, who is told nothing of ann
+    ]
+    assert "waits       refund({'order_id': 'A-17'}): approved" in capsys.readouterr().out
