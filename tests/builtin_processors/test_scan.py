@@ -136,22 +136,45 @@ def test_what_was_shown_is_never_taken_back_and_holds_no_secret(given_text):
     assert shown + scan.close() == whole
 
 
-@pytest.mark.parametrize("method", ["mask", "hash", "placeholder"])
-@given(st.lists(PIECE, max_size=8).map(" ".join))
-def test_what_was_redacted_is_not_read_as_something_else(method, text):
-    """A second time at most covers what followed a number, as a number of its own; nothing is covered otherwise."""
+def redacted(text, method):
     redaction = Redaction(method)
 
     def replace(found):
         return redaction.of(found.rule.name, found.text, kept=found.rule.kept, label=found.rule.label)
 
-    once, _ = replaced(text, ALL, replace)
-    twice, _ = replaced(once, ALL, replace)
-    if method == "mask":
-        assert len(twice) == len(once)
-        assert all(after in {before, "*"} for before, after in zip(once, twice, strict=True))
-    else:
-        assert replaced(twice, ALL, replace)[0] == twice
+    return replaced(text, ALL, replace)[0]
+
+
+@pytest.mark.parametrize("method", ["hash", "placeholder"])
+@given(st.lists(PIECE, max_size=8).map(" ".join))
+def test_a_text_that_was_redacted_stays_as_it_is(method, text):
+    once = redacted(text, method)
+    assert redacted(once, method) == once
+
+
+@given(st.lists(PIECE, max_size=8).map(" ".join))
+@example("+1 (555) 123-4567 200.0000000")
+def test_a_mask_is_only_ever_added_to(text):
+    once = redacted(text, "mask")
+    twice = redacted(once, "mask")
+    assert all(after in {before, "*"} for before, after in zip(once, twice, strict=True))
+
+
+@pytest.mark.parametrize(
+    "number", ["555-234-5678", "(555) 234-5678", "+49 30 1234567", "4111 1111 1111 1111", "078-05-1120"]
+)
+@pytest.mark.parametrize(
+    "around", ["* {}", "*{}*", "**{}**", "* **{}**", "** {}", "*: {}", "- {}", "`{}`", "_{}_", "__{}__"]
+)
+def test_a_number_is_found_in_whatever_markdown_it_stands(around, number):
+    shown = redacted(around.format(number), "mask")
+    assert shown == around.format(redacted(number, "mask"))
+    assert shown != around.format(number)
+
+
+@pytest.mark.parametrize("number", ["555-234-5678", "4111 1111 1111 1111", "078-05-1120", "+49 30 1234567"])
+def test_what_a_mask_leaves_is_no_number(number):
+    assert redacted(redacted(number, "mask"), "mask") == redacted(number, "mask")
 
 
 def test_text_goes_on_as_soon_as_no_match_can_be_growing():

@@ -144,7 +144,7 @@ class TestRetention:
 
 async def until_watched(store):
     """The store's waiter is entered and its watcher has looked once."""
-    for _ in iter(lambda: bool(store._waiters.scopes() and store._watcher._seen), True):
+    for _ in iter(lambda: bool(store._waiters.waiting() and store._watcher._seen), True):
         await asyncio.sleep(0)
 
 

@@ -15,9 +15,8 @@ from itertools import product
 from tenuto.builtin_processors import checks
 from tenuto.builtin_processors.rules import RegexRule
 
-_WORD = r"A-Za-z0-9_"
-_NOT_MASKED = r"(?<!\*)(?<!\*[^A-Za-z0-9_*])"
-"""What is left of a number that was masked is not the beginning of another."""
+_WORD = "A-Za-z0-9"
+"""What a value is no part of when it stands beside it. An underscore may as well be Markdown."""
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 
@@ -34,7 +33,7 @@ EMAIL = RegexRule(
 )
 PHONE = RegexRule(
     "phone",
-    rf"(?<![{_WORD}+]){_NOT_MASKED}(?:"
+    rf"(?<![{_WORD}+])(?:"
     r"\+[1-9](?:[ .()-]{0,2}[0-9]){7,14}"
     r"|(?:\+?1[ .-]?)?(?:\([2-9][0-9]{2}\)|[2-9][0-9]{2})[ .-]?[0-9]{3}[ .-]?[0-9]{4}"
     rf")(?![{_WORD}])",
@@ -44,13 +43,13 @@ PHONE = RegexRule(
 )
 SSN = RegexRule(
     "ssn",
-    rf"(?<![{_WORD}-]){_NOT_MASKED}(?!000|666|9)[0-9]{{3}}([- ])(?!00)[0-9]{{2}}\1(?!0000)[0-9]{{4}}(?![{_WORD}-])",
+    rf"(?<![{_WORD}-])(?!000|666|9)[0-9]{{3}}([- ])(?!00)[0-9]{{2}}\1(?!0000)[0-9]{{4}}(?![{_WORD}-])",
     characters=r"[0-9 -]",
     kept=4,
 )
 CREDIT_CARD = RegexRule(
     "credit-card",
-    rf"(?<![{_WORD}]){_NOT_MASKED}(?:"
+    rf"(?<![{_WORD}])(?:"
     r"[0-9]{4}([ -]?)[0-9]{4}\1[0-9]{4}\1[0-9]{4}"
     r"|3[47][0-9]{2}([ -]?)[0-9]{6}\2[0-9]{5}"
     rf"|[0-9]{{13,19}})(?![{_WORD}])",

@@ -1,7 +1,7 @@
 """What stands in the place of something that may not be shown.
 
-Invariant: it does not hold what it stands for, and no rule of tenuto's finds anything in it, so a text that was
-redacted once stays as it is.
+Invariant: it does not hold what it stands for, and no rule of tenuto's finds anything in it by itself. The digits
+that a mask leaves are digits: with more of them behind it they may be found as another number, and are covered too.
 """
 
 from __future__ import annotations

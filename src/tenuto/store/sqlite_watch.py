@@ -90,19 +90,19 @@ class Watcher:
             self._stop.wait(TURN_SECONDS)
 
     def _look(self) -> None:
-        scopes = self._waiters.scopes()
-        self._seen = {scope: lease for scope, lease in self._seen.items() if scope in scopes}
-        for scope in scopes:
+        waiting = self._waiters.waiting()
+        self._seen = {scope: lease for scope, lease in self._seen.items() if scope in waiting}
+        for scope, futures in waiting.items():
             lease = self._holder(scope)
             before = self._seen.setdefault(scope, lease)
             self._seen[scope] = lease
             reserved = lease is not None and not lease[3]
             if self._is_free(lease) or (reserved and _who(before) != _who(lease)):
-                self._waiters.tell(scope)
+                self._waiters.tell(scope, futures)
 
     def _end_if_unwatched(self) -> bool:
         with self._lock:
-            if self._waiters.scopes():
+            if self._waiters.waiting():
                 return False
             self._thread = None
             self._seen = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 
 from tenuto.store.scopes import Scope
 
@@ -34,13 +34,21 @@ class Waiters:
         finally:
             self._leave(scope, future)
 
-    def tell(self, scope: Scope) -> None:
-        """Wake all that wait for the scope."""
+    def tell(self, scope: Scope, only: Collection[asyncio.Future[bool]] | None = None) -> None:
+        """Wake all that wait for the scope, or `only` these of them.
+
+        Who has looked at the scope tells only those that waited before it looked: the others have looked since.
+        """
         if not self._waiting:
             return
         with self._lock:
             told = self._waiting.pop(scope, {})
+            left = {} if only is None else {future: loop for future, loop in told.items() if future not in only}
+            if left:
+                self._waiting[scope] = left
         for future, loop in told.items():
+            if future in left:
+                continue
             try:
                 loop.call_soon_threadsafe(_settle, future)
             except RuntimeError:  # the loop is closed: nobody waits any more
@@ -48,13 +56,13 @@ class Waiters:
 
     def tell_all(self) -> None:
         """Wake everybody: the store was closed."""
-        for scope in self.scopes():
+        for scope in self.waiting():
             self.tell(scope)
 
-    def scopes(self) -> list[Scope]:
-        """What is waited for."""
+    def waiting(self) -> Mapping[Scope, Collection[asyncio.Future[bool]]]:
+        """What is waited for now, and by whom."""
         with self._lock:
-            return list(self._waiting)
+            return {scope: frozenset(futures) for scope, futures in self._waiting.items()}
 
     def _leave(self, scope: Scope, future: asyncio.Future[bool]) -> None:
         with self._lock:
