@@ -1,5 +1,6 @@
 """Turns on one thread from several processes: each is kept, whole, and answered once."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 
 from tenuto import Agent, Memory, create_durable_agent
 from tenuto.app import Tenuto
+from tenuto.errors import RunError
+from tenuto.memory import threads
 from tenuto.store import SQLiteStore
 from tenuto.testing import ScriptedModel
 
@@ -110,6 +113,27 @@ async def test_what_a_killed_process_left_on_a_thread_is_recovered_before_the_ne
         kept = await app.store.messages("t", resource="ann")
     assert texts_of(kept) == ["first", "one", "second", "two"]
     assert asked[-1] == ["first", "one", "second"]
+
+
+async def test_an_edit_comes_after_the_run_that_a_killed_process_left(tmp_path, monkeypatch):
+    path = tmp_path / "tenuto.db"
+    process(DIES, path, "model.before_call").communicate(timeout=60)
+    memory = Memory(store=SQLiteStore(path))
+    where = {"thread_id": "t", "resource_id": "ann"}
+    with monkeypatch.context() as hurry:
+        hurry.setattr(threads, "EDIT_WAIT_SECONDS", 0.0)
+        for edit in (memory.save_messages("later", **where), memory.delete_thread(**where)):
+            with pytest.raises(RunError, match="recover") as refused:
+                await edit
+            assert refused.value.id == "MEMORY_THREAD_BUSY"
+
+    agent = Agent(id="agent", model=ScriptedModel(["one"]), memory=Memory())
+    edit = asyncio.ensure_future(memory.save_messages("later", **where))
+    async with Tenuto(agents={"agent": create_durable_agent(agent)}, store=SQLiteStore(path)) as app:
+        await edit
+        kept = await app.store.messages("t", resource="ann")
+    assert texts_of(kept) == ["first", "one", "later"]
+    await memory.store.aclose()
 
 
 @pytest.mark.parametrize("durable", ["plain", "durable"])

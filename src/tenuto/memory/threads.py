@@ -24,6 +24,9 @@ from tenuto.store.ports import ANYONE, Fence, RunStore, ThreadEdit, ThreadRow
 EDIT_WAIT_SECONDS = 30.0
 """How long an edit waits for a run that holds the thread."""
 
+RECOVERED_SECONDS = 0.1
+"""How often it looks whether somebody has begun to recover a run."""
+
 
 class Thread(Struct, frozen=True, rename=wire_name):
     """A thread, as a memory shows it; times in UTC."""
@@ -103,6 +106,8 @@ async def change(
 async def edit(store: RunStore, clock: Clock, edit: ThreadEdit) -> ThreadRow | None:
     """Carry out an edit as the holder of its thread, which a run that is there first keeps until it ends or waits.
 
+    A durable run whose process is gone counts as there: whoever recovers it goes first.
+
     Raises:
         RunError: `THREAD_HELD_BY_ANCESTOR`; `MEMORY_THREAD_BUSY`; `AGENT_MEMORY_THREAD_RESOURCE_MISMATCH`.
     """
@@ -127,14 +132,26 @@ async def _claimed(store: RunStore, clock: Clock, edit: ThreadEdit) -> Fence:
             fence = await store.claim(scope, owner)
         except StoreError as error:
             raise translated(error, edit.thread.id) from error
-        if isinstance(fence, Fence):
+        if isinstance(fence, Fence) and fence.unfinished is None:
             return fence
         left = give_up - clock.monotonic()
+        if isinstance(fence, Fence):
+            await store.release(fence)
+            if left <= 0:
+                raise _busy(
+                    edit, f"Run {fence.unfinished!r} of a process that is gone", "after recover(run_id), or abort it"
+                )
+            await clock.sleep(min(left, RECOVERED_SECONDS))
+            continue
         if left <= 0:
-            message = f"A run has held thread {edit.thread.id!r} for {EDIT_WAIT_SECONDS:.0f} s; try again when it ends."
-            raise RunError(message, id="MEMORY_THREAD_BUSY", domain="MEMORY", category="USER")
+            raise _busy(edit, "A run", "when it ends")
         lease = max(fence.expires_at - clock.now(), 0.05)
         await store.freed(scope, min(left, lease), owner=owner)
+
+
+def _busy(edit: ThreadEdit, who: str, when: str) -> RunError:
+    message = f"{who} holds thread {edit.thread.id!r}, for {EDIT_WAIT_SECONDS:.0f} s already; try again {when}."
+    return RunError(message, id="MEMORY_THREAD_BUSY", domain="MEMORY", category="USER")
 
 
 def mismatch(thread_id: str) -> RunError:
