@@ -10,6 +10,7 @@ from tenuto import AbortController, Agent, ToolContext, tool
 from tenuto.core import payloads as p
 from tenuto.errors import ModelError, ModelTimeout
 from tenuto.models.ports import Finish, RequestStart
+from tenuto.processors import Processor
 from tenuto.store import InMemoryStore
 from tenuto.testing import Call, ScriptedModel, run_virtual
 from tests.agent.kit import both, run
@@ -319,3 +320,21 @@ def test_the_limits_of_the_agents_defaults_are_merged_key_by_key(verb):
     one = agent(Slow(*answer(3, 3)), default_options=limits(total_ms=5000, step_ms=1000))
     ran, took = timed(verb, one, **limits(step_ms=9000))
     assert (ran.error.timeout_type, took) == ("total", 5)
+
+
+class _Stuck(Processor):
+    id = "stuck"
+
+    async def process_output_stream(self, context):
+        if context.part.type == "step-start":
+            await asyncio.sleep(9)
+        return context.part
+
+
+@both
+def test_the_limit_passes_while_a_processor_looks_at_how_a_step_begins(verb):
+    """Nothing of the attempt is recorded then, and it has to fail as a step of its own."""
+    one = agent(Slow(*answer(1)), output_processors=[_Stuck()], abort_grace=1.0)
+    ran, took = timed(verb, one, **limits(total_ms=2000))
+    assert (ran.error.timeout_type, took) == ("total", 2 + 1)
+    assert [type(each).__name__ for each in ran.chunks[-4:]] == ["StepStart", "Error", "StepFinish", "Finish"]

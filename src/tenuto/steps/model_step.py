@@ -261,16 +261,35 @@ class ModelCall:
         self._started = True
         start = self._builder.start or RequestStart(None)
         run.sent = start.body
-        first, frame = self._log.state.first_event, []
-        if command.attempt == 1 or run.announced != self._warnings:
-            frame = await self._frame()
-            first = self._log.next_event + next(at for at, each in enumerate(frame) if isinstance(each, c.StepStart))
+        opens = command.attempt == 1 or run.announced != self._warnings
+        await self._record(await self._frame() if opens else [], chunks)
+
+    async def _record(self, frame: Sequence[c.AnyChunk], chunks: Sequence[c.AnyChunk]) -> None:
+        run, command, log = self._run, self._command, self._log
+        first = log.state.first_event
+        if frame:
+            first = log.next_event + next(at for at, each in enumerate(frame) if isinstance(each, c.StepStart))
         run.announced = None if chunks else self._warnings
         faults.hit("model.before_call")
-        await self._log.commit(ModelStarted(command.step, command.attempt, first), chunks=[*frame, *chunks])
+        await log.commit(ModelStarted(command.step, command.attempt, first), chunks=[*frame, *chunks])
+
+    async def _see_begun(self) -> None:
+        """See that the attempt is recorded.
+
+        What stopped its beginning may have come before that: then nobody is asked once more about its frame.
+        """
+        state, command = self._log.state, self._command
+        if not self._started:
+            await self._begin([])
+        elif (state.phase, state.step, state.attempt) != ("modelling", command.step, command.attempt):
+            await self._record(self._opening(), [])
 
     async def _frame(self) -> list[c.AnyChunk]:
-        """What opens the attempt for viewers. Where the one before it showed the same and no more, that still holds."""
+        """What opens the attempt for viewers, as they may see it."""
+        return self._opening()
+
+    def _opening(self) -> list[c.AnyChunk]:
+        """What opens the attempt. Where the one before it showed the same and no more, that still holds."""
         run, command = self._run, self._command
         payload = p.StepStartPayload(run.message_id, {}, self._warnings, started_at=int(run.clock.now() * 1000))
         step_start = c.StepStart(run.run_id, "AGENT", payload)
@@ -362,16 +381,14 @@ class ModelCall:
             await self._fail(error)
             return
         _log.warning("Run %s: %s failed (%s); %s is asked instead.", run.run_id, mine.id, error, other.id)
-        if not self._started:
-            await self._begin([])
+        await self._see_begun()
         log.note(AttemptFailed(self._command.step, self._command.attempt, mine.id, error_info(error)))
         faults.hit("model.before_fallback")
 
     async def _fail(self, error: TenutoError) -> None:
         """Log that the step has failed: `error`, then its end."""
         run, command = self._run, self._command
-        if not self._started:
-            await self._begin([])
+        await self._see_begun()
         info = error_info(error)
         run.error = error
         said = self._said("error")

@@ -193,8 +193,7 @@ class ProcessedCall(ModelCall):
         if not again:
             await super().failed(error)
             return
-        if not self._started:
-            await self._begin([])
+        await self._see_begun()
         failed = AttemptFailed(command.step, command.attempt, self._candidate.id, error_info(error), again=True)
         self._log.note(failed)
         faults.hit("model.before_fallback")
