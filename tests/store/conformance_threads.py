@@ -650,7 +650,7 @@ class Freeing:
         fence = await started(store)
 
         async def release() -> None:
-            for _ in iter(store._waiters.scopes, [THREAD]):
+            for _ in iter(lambda: list(store._waiters.waiting()), [THREAD]):
                 await asyncio.sleep(0)
             await store.release(fence)
 

@@ -195,7 +195,7 @@ class SQLiteStore(ThreadCalls):
         """See `RunStore.recoverable`. A lease whose owner's process is gone keeps nobody off."""
         await self._writer.open()
         now = self._clock.now()
-        return await asyncio.to_thread(self._readers.read, lambda c: sqlite_reads.recoverable(c, now, limit))
+        return await self._readers.read_aside(lambda c: sqlite_reads.recoverable(c, now, limit))
 
     async def forget_events(self, run_id: str, *, resource: Owner) -> bool:
         """See `RunStore.forget_events`."""
@@ -204,7 +204,7 @@ class SQLiteStore(ThreadCalls):
     async def records(self, run_id: str, *, resource: Owner) -> list[bytes]:
         """See `RunStore.records`."""
         await self._writer.open()
-        return await asyncio.to_thread(self._readers.read, lambda c: sqlite_reads.records(c, run_id, resource))
+        return await self._readers.read_aside(lambda c: sqlite_reads.records(c, run_id, resource))
 
     async def events(self, run_id: str, *, resource: Owner, start: int = 0, limit: int | None = None) -> list[Event]:
         """See `RunStore.events`."""
@@ -212,7 +212,7 @@ class SQLiteStore(ThreadCalls):
         place = self._readers.read(lambda c: sqlite_reads.span(c, run_id, resource, start, limit))
         if place.end - place.start <= OFF_LOOP_EVENTS:
             return self._readers.read(lambda c: sqlite_reads.events(c, place))
-        return await asyncio.to_thread(self._readers.read, lambda c: sqlite_reads.events(c, place))
+        return await self._readers.read_aside(lambda c: sqlite_reads.events(c, place))
 
     async def event_count(self, run_id: str, *, resource: Owner) -> int:
         """See `RunStore.event_count`."""
@@ -298,7 +298,7 @@ class SQLiteStore(ThreadCalls):
         return dropped
 
     async def _drop_threads(self, untouched_since: float) -> int:
-        found = await asyncio.to_thread(self._readers.read, lambda c: sqlite_prune.untouched(c, untouched_since))
+        found = await self._readers.read_aside(lambda c: sqlite_prune.untouched(c, untouched_since))
         dropped = 0
         for first in range(0, len(found), sqlite_prune.BATCH):
             batch = found[first : first + sqlite_prune.BATCH]

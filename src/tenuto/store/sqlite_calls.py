@@ -5,7 +5,6 @@ Invariant: what may return or look through much runs in a thread, a few messages
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
@@ -63,7 +62,7 @@ class ThreadCalls:
             offset=offset,
             limit=limit,
         )
-        return await asyncio.to_thread(self._readers.read, lambda c: sqlite_thread_reads.threads(c, asked))
+        return await self._readers.read_aside(lambda c: sqlite_thread_reads.threads(c, asked))
 
     async def messages(
         self,
@@ -80,22 +79,20 @@ class ThreadCalls:
         """See `ThreadStore.messages`."""
         await self._writer.open()
         if ids is not None:
-            return await asyncio.to_thread(
-                self._readers.read, lambda c: sqlite_thread_reads.near(c, thread_id, resource, ids, around)
+            return await self._readers.read_aside(
+                lambda c: sqlite_thread_reads.near(c, thread_id, resource, ids, around)
             )
         window, most = (after, before), (last, first)
         if min(OFF_LOOP_MESSAGES + 1 if each is None else each for each in most) <= OFF_LOOP_MESSAGES:
             return self._readers.read(lambda c: sqlite_thread_reads.messages(c, thread_id, resource, window, most))
-        return await asyncio.to_thread(
-            self._readers.read, lambda c: sqlite_thread_reads.messages(c, thread_id, resource, window, most)
+        return await self._readers.read_aside(
+            lambda c: sqlite_thread_reads.messages(c, thread_id, resource, window, most)
         )
 
     async def find_messages(self, ids: Sequence[str], *, resource: Owner) -> list[ThreadMessage]:
         """See `ThreadStore.find_messages`."""
         await self._writer.open()
-        return await asyncio.to_thread(
-            self._readers.read, lambda c: sqlite_thread_reads.find_messages(c, ids, resource)
-        )
+        return await self._readers.read_aside(lambda c: sqlite_thread_reads.find_messages(c, ids, resource))
 
     async def vectors(
         self, *, resource: Owner, space: str, thread: str | None = None, after: int = 0, limit: int = 4096
@@ -103,9 +100,7 @@ class ThreadCalls:
         """See `VectorStore.vectors`."""
         await self._writer.open()
         span = (after, limit)
-        return await asyncio.to_thread(
-            self._readers.read, lambda c: sqlite_thread_reads.vectors(c, resource, space, thread, span)
-        )
+        return await self._readers.read_aside(lambda c: sqlite_thread_reads.vectors(c, resource, space, thread, span))
 
     async def scores(
         self,
@@ -120,6 +115,4 @@ class ThreadCalls:
         """See `ScoreStore.scores`."""
         await self._writer.open()
         narrow, span = (scorer_id, entity_id), (offset, limit)
-        return await asyncio.to_thread(
-            self._readers.read, lambda c: sqlite_thread_reads.scores(c, resource, run_id, narrow, span)
-        )
+        return await self._readers.read_aside(lambda c: sqlite_thread_reads.scores(c, resource, run_id, narrow, span))

@@ -10,6 +10,7 @@ more than `OFF_LOOP_EVENTS` events).
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -132,6 +133,10 @@ class Readers:
                 self._give_back(connection)
         except (sqlite3.Error, UnicodeError, OverflowError) as error:
             raise meaning(error, self._path) from error
+
+    async def read_aside(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """See `read`; in a worker thread, for what may look through much."""
+        return await asyncio.to_thread(self.read, work)
 
     def close(self) -> None:
         """Close all that is idle now, and the others when they come back."""
