@@ -199,3 +199,12 @@ async def test_d13_what_is_anothers_is_refused_by_every_method(memory: Memory, m
 def test_every_method_is_asked() -> None:
     public = {name for name, value in vars(Memory).items() if inspect.iscoroutinefunction(value) and name[0] != "_"}
     assert {name for name in public if not name.endswith("_sync")} == OWNED.keys() | UNOWNED
+
+
+def test_a_working_memory_that_is_not_on_says_so(caplog):
+    Memory(working_memory={"template": "x"})
+    assert "'enabled': True" in caplog.text
+    caplog.clear()
+    for given in (True, False, {"enabled": False, "template": "x"}, {"enabled": True, "template": "x"}):
+        Memory(working_memory=given)
+    assert caplog.text == ""

@@ -126,7 +126,8 @@ class WritingMessages:
         assert await store.records("r1", resource="ann") == []
 
     async def test_a_thread_of_another_resource_is_refused_to_runs_too(self, store):
-        fence = await started(store, row("r1", Scope("thread", "t1", "bob"), resource="bob"))
+        run = replace(row("r1", Scope("run", "r1"), resource="bob"), thread_id="t1")
+        fence = await started(store, run)
         await filled(store)
         write = Write(run_id="r1", thread=T1, messages=many(1))
         await refused(store.commit(fence, write), "THREAD_RESOURCE_MISMATCH")
@@ -603,6 +604,27 @@ async def parked(task: "asyncio.Task[bool]") -> bool:
 
 
 class Freeing:
+    @pytest.mark.parametrize("status", ["running", "suspended"])
+    async def test_a_thread_that_a_run_may_make_is_the_owners_of_the_run(self, store, status):
+        """Two who begin on one new id at once, or after the thread was deleted under a run that waits."""
+        fence = await started(store)
+        if status == "suspended":
+            await store.commit(fence, Write(run_id="r1", status="suspended"))
+            await store.release(fence)
+        others = Scope("thread", THREAD.id, "somebody else")
+        for attempt in (
+            store.claim(others, "o2", run=row("r2", scope=others)),
+            store.claim(others, "o2"),
+            store.swap(ThreadRow(id=THREAD.id, resource="somebody else"), 0),
+        ):
+            await refused(attempt, "THREAD_RESOURCE_MISMATCH")
+        if status == "suspended":
+            mine = await store.run("r1", resource=ANYONE)
+            fence = taken(await store.claim(THREAD, "o1", run=mine, expect="suspended"))
+        await store.commit(fence, Write(run_id="r1", status="failed"))
+        await store.release(fence)
+        taken(await store.claim(others, "o2", run=row("r2", scope=others)))
+
     async def test_a_free_scope_is_free_at_once(self, store, clock):
         assert await store.freed(THREAD, 0)
         fence = await started(store)

@@ -6,6 +6,7 @@ the resource that owns it, and refuses a thread of another.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from tenuto.store.vectors import VectorStore
 
 _elsewhere: RunStore = InMemoryStore()
+
+
+_log = logging.getLogger("tenuto")
 
 
 class Memory(MemoryTwins):
@@ -86,6 +90,7 @@ class Memory(MemoryTwins):
         self._given: dict[str, Any] = {**given, **options}
         self.options: dict[str, Any] = normalise_config(cast("Mapping[str, Any]", options))
         self.config: MemoryConfig = read_config(self.options)
+        _say_if_unused(self.options.get("working_memory"))
         self.own_store: RunStore | None = store
         self.recaller: SemanticRecaller | None = make_recaller(embedder, vector)
         check_searchable(self.config, self.recaller, store)
@@ -483,3 +488,8 @@ def _check_page(page: int, per_page: int) -> None:
     if page < 0 or per_page < 0:
         message = f"page= and per_page= must be at least 0, not {page} and {per_page}."
         raise ValueError(message)
+
+
+def _say_if_unused(working: object) -> None:
+    if isinstance(working, Mapping) and working and "enabled" not in working:
+        _log.warning("working_memory= has options and is not on: add 'enabled': True.")

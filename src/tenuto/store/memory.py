@@ -101,6 +101,7 @@ class InMemoryStore(ThreadCalls):
         self._logs: dict[str, _Log] = {}
         self._leases: dict[Scope, _Lease] = {}
         self._running: dict[Scope, str] = {}
+        self._open: dict[str, dict[str, str]] = {}  # by thread id, the owners of the runs on it that are not over
         self._forgettable: OrderedDict[str, None] = OrderedDict()
         self._posts: dict[Scope | str, dict[str, Post]] = {}
         self._effects: dict[str, EffectRow] = {}
@@ -121,7 +122,7 @@ class InMemoryStore(ThreadCalls):
             lease = self._leases.get(scope)
             if lease is not None and lease.owner != owner and now < lease.expires_at:
                 return HeldBy(scope, lease.owner, lease.epoch, lease.expires_at)
-            self._check_owned(scope)
+            self._check_takes(scope)
             check_claimed(scope, run, None if run is None else self._runs.get(run.run_id), expect)
             self._epoch += 1
             self._leases[scope] = _Lease(owner, self._epoch, now + self._lease_seconds)
@@ -212,6 +213,7 @@ class InMemoryStore(ThreadCalls):
         """See `RunStore.swap`."""
         with self._gate:
             if isinstance(row, ThreadRow):
+                self._check_takes(Scope("thread", row.id, row.resource))
                 return self._threads.swap(row, expect, self._clock.now())
             known = self._rows.get((row.kind, row.key))
             if (0 if known is None else known.version) != expect:
@@ -327,6 +329,12 @@ class InMemoryStore(ThreadCalls):
         if scope.kind == "thread":
             check_owned(scope.id, scope.resource, self._threads.owner_of(scope.id))
 
+    def _check_takes(self, scope: Scope) -> None:
+        """Also a run that is not over may make its thread."""
+        self._check_owned(scope)
+        for owner in self._open.get(scope.id, {}).values() if scope.kind == "thread" else ():
+            check_owned(scope.id, scope.resource, owner)
+
     def _writable(self, fence: Fence, write: Write) -> RunRow:
         """The row that is written to, as it is or to be added."""
         row = self._runs.get(write.run_id)
@@ -382,6 +390,8 @@ class InMemoryStore(ThreadCalls):
         self._runs[run.run_id] = replace(row, status="running", reason=None, error=None, updated_at=now)
         if run.parent_id is None:
             self._running[run.scope] = run.run_id
+            if run.scope.kind == "thread":
+                self._open.setdefault(run.scope.id, {})[run.run_id] = run.scope.resource
         else:
             self._children.setdefault(run.parent_id, []).append(run.run_id)
 
@@ -427,6 +437,10 @@ class InMemoryStore(ThreadCalls):
             self._running[row.scope] = row.run_id
         elif self._running.get(row.scope) == row.run_id:
             del self._running[row.scope]
+        if status in TERMINAL_STATUS and (runs := self._open.get(row.scope.id)) is not None:
+            runs.pop(row.run_id, None)
+            if not runs:
+                del self._open[row.scope.id]
 
     def _forget(self, row: RunRow) -> None:
         """Forget the log of a plain run; of the oldest ones the rows too, with those of their children."""

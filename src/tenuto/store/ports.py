@@ -266,7 +266,8 @@ class RunStore(ThreadStore, VectorStore, ScoreStore, Protocol):
 
         Raises:
             StoreError: `RUN_EXISTS`; `RUN_STATUS_CHANGED` (another status, unknown, of another scope or resource);
-                `RUN_NOT_IN_SCOPE` (also a child); `THREAD_RESOURCE_MISMATCH` (the thread is another resource's).
+                `RUN_NOT_IN_SCOPE` (also a child); `THREAD_RESOURCE_MISMATCH` (the thread is another
+                resource's, or a run of another's that is not over may make it).
                 Nothing was taken.
         """
         ...

@@ -15,7 +15,7 @@ from tenuto.store.ports import TERMINAL_STATUS, Committed, Fence, HeldBy, RunRow
 from tenuto.store.rules import check_claimed, check_effect, check_open, check_order, encoded, stale
 from tenuto.store.sqlite_prune import drop_run, tree
 from tenuto.store.sqlite_rows import FORMAT, SQL, check_format, lives, packed, place_of, run_of
-from tenuto.store.sqlite_threads import Said, check_scope_owned, said_of, say
+from tenuto.store.sqlite_threads import Said, check_takes, said_of, say
 from tenuto.store.thread_rules import as_child, check_child
 
 
@@ -115,7 +115,7 @@ class Transaction:
         if lease is not None and lease[0] != owner and lives(lease[0], lease[2], self._now):
             return HeldBy(scope, *lease[:3])
         if scope.kind == "thread":
-            check_scope_owned(self._connection, scope.id, scope.resource)
+            check_takes(self._connection, scope.id, scope.resource)
         known = None if run is None else self._execute(SQL["run"], (run.run_id,)).fetchone()
         check_claimed(scope, run, None if known is None else run_of(known), expect)
         self._execute(SQL["count"], (1, "epoch"))

@@ -67,6 +67,17 @@ def check_scope_owned(connection: sqlite3.Connection, thread_id: str, resource: 
     check_owned(thread_id, resource, None if found is None else found[0])
 
 
+def check_takes(connection: sqlite3.Connection, thread_id: str, resource: str) -> None:
+    """Whether `resource` may take the thread, or make it: no run of another that is not over may make it, either.
+
+    Raises:
+        StoreError: `THREAD_RESOURCE_MISMATCH`.
+    """
+    check_scope_owned(connection, thread_id, resource)
+    for (owner,) in connection.execute(SQL["run_owners"], (thread_id,)).fetchall():
+        check_owned(thread_id, resource, owner)
+
+
 def say(connection: sqlite3.Connection, now: float, run: RunRow, write: Write, said: Said) -> None:
     """Store the thread and the messages of a run's write; of the run scope, thread and resource count."""
     known = find(connection, run.thread_id)
@@ -111,7 +122,7 @@ def delete(connection: sqlite3.Connection, thread: ThreadRow, n: int | None) -> 
 def swap(connection: sqlite3.Connection, now: float, row: ThreadRow, metadata: bytes, expect: int) -> bool:
     """See `RunStore.swap`; `metadata` are the row's, encoded."""
     known = find(connection, row.id)
-    check_owned(row.id, row.resource, None if known is None else known.row.resource)
+    check_takes(connection, row.id, row.resource)
     if (0 if known is None else known.row.version) != expect:
         return False
     if known is None:

@@ -3,6 +3,11 @@
 -- name: thread_owner
 SELECT resource FROM threads WHERE thread_id = ?;
 
+-- Who has a run on a thread that is not over.
+-- name: run_owners
+SELECT scope_resource FROM runs WHERE status = 'running' AND scope_kind = 'thread' AND scope_id = ?1
+UNION SELECT scope_resource FROM runs WHERE status = 'suspended' AND scope_kind = 'thread' AND scope_id = ?1;
+
 -- name: thread
 SELECT format, n, thread_id, resource, title, version, messages, root_kind, root_id, root_resource, created_at,
     updated_at, metadata
