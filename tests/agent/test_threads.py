@@ -644,3 +644,19 @@ async def test_an_aborted_run_and_a_reader_get_no_title():
     await agent.generate("hi", memory={**ANN, "options": {"read_only": True}})
     assert await title_of(agent) is None
     assert options["generate_title"]["model"].requests == []
+
+
+async def test_a_memory_is_settled_when_its_titles_are_there():
+    agent = agent_of(ScriptedModel(["Hello.", "Greetings"]), options={"generate_title": True})
+    told = []
+
+    async def callback(title):
+        memory = await agent.get_memory()
+        await memory.settled()  # from within what it waits for
+        told.append(title)
+
+    await agent.generate("Hi", memory={**ANN, "on_title_generated": callback})
+    memory = await agent.get_memory()
+    await memory.settled()
+    assert told == ["Greetings"]
+    assert (await memory.get_thread_by_id(thread_id="t", resource_id="ann")).title == "Greetings"

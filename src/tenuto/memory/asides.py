@@ -23,7 +23,9 @@ class Asides:
             known.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Wait until none goes on in this event loop."""
-        loop = asyncio.get_running_loop()
-        while tasks := [task for task in tuple(self._tasks) if task.get_loop() is loop and not task.done()]:
+        """Wait until none goes on in this event loop, but for the one that asks."""
+        loop, mine = asyncio.get_running_loop(), asyncio.current_task()
+        while tasks := [
+            each for each in tuple(self._tasks) if each.get_loop() is loop and each is not mine and not each.done()
+        ]:
             await asyncio.wait(tasks)

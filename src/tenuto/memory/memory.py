@@ -459,7 +459,7 @@ class Memory(MemoryTwins):
         return {TOOL: knowledge.tool_for(working, self)}
 
     async def settled(self) -> None:
-        """Wait for background work on this memory's threads: what is made searchable, what is noted down."""
+        """Wait for background work on this memory's threads: titles, what is made searchable, what is noted down."""
         await self.asides.settled()
         if self.recaller is not None:
             await self.recaller.settled()

@@ -51,7 +51,9 @@ def begin_title(run: Run, reason: FinishReason, aside: Aside) -> None:
         around.leave()  # the run has ended: its callback may go on with the thread
         await give_title(run)
 
-    aside(work, f"title of {run.thread_id}")
+    task = aside(work, f"title of {run.thread_id}")
+    if run.memory is not None and run.memory.memory is not None:
+        run.memory.memory.asides.add(task)
 
 
 async def announce_title(run: Run, journal: Journal) -> None:
