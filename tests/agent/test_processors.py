@@ -788,3 +788,15 @@ async def test_a_stream_says_what_blocked_it():
     tripwire = await stream.tripwire
     assert tripwire is not None
     assert tripwire.reason == "no"
+
+
+@both
+async def test_half_a_character_in_what_a_processor_says(verb):
+    def step(context):
+        if context.retry_count == 0:
+            context.abort("bad \ud83d", retry=True, metadata={"at": ["\ud83d"]})
+
+    model = ScriptedModel(["one", "two"])
+    ran = await run(verb, agent(model, output_processors=[having(process_output_step=step)], max_processor_retries=1))
+    assert (ran.error, ran.result.text) == (None, "two")
+    assert "bad \ufffd" in str(model.requests[1].messages[0]["content"])

@@ -391,3 +391,57 @@ async def test_a_step_that_only_writes_to_working_memory_is_not_looked_at(verb):
     ran = await run(verb, one, is_task_complete=check(says("x")))
     assert ran.of("is-task-complete") == []
     assert ran.result.finish_reason == "length"
+
+
+class _Returning(Scorer):
+    """A scorer of somebody's own."""
+
+    def __init__(self, value):
+        super().__init__("own")
+        self.value = value
+
+    async def run(self, *given, **more):
+        return self.value
+
+
+@both
+@pytest.mark.parametrize(
+    "value",
+    [None, 1, "yes", ScorerResult(float("nan")), ScorerResult("1")],
+    ids=["none", "number", "text", "nan", "1"],
+)
+async def test_a_scorer_that_returns_no_result_has_not_passed(verb, value):
+    ran = await run(verb, agent("first", "second"), max_steps=1, is_task_complete=check(_Returning(value)))
+    assert (ran.error, ran.result.text) == (None, "first")
+    [verdict] = ran.of("is-task-complete")[0].payload.results
+    assert (verdict.passed, verdict.errored) == (False, True)
+    assert "'own'" in verdict.reason
+
+
+@both
+async def test_a_scorer_that_held_the_loop_beyond_its_time_is_late(verb):
+    def slow(sample):
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 0.002
+        while loop.time() < until:
+            pass
+        return 1
+
+    one = create_scorer(id="slow", score=slow)
+    ran = await run(verb, agent("first"), max_steps=1, is_task_complete=check(one, timeout=1))
+    [told] = ran.of("is-task-complete")
+    assert (told.payload.passed, told.payload.timed_out) == (False, True)
+
+
+@both
+@pytest.mark.parametrize("fault", ["reason", "error"])
+async def test_half_a_character_in_what_a_scorer_says(verb, fault):
+    def score(sample):
+        if fault == "error":
+            raise ValueError("cut \ud83d")
+        return 0
+
+    one = create_scorer(id="s", score=score, reason=lambda sample: "cut \ud83d")
+    ran = await run(verb, agent("first", "second"), max_steps=2, is_task_complete=check(one))
+    assert (ran.error, ran.result.text) == (None, "firstsecond")
+    assert ran.of("is-task-complete")[0].payload.results[0].reason.endswith("cut \ufffd")

@@ -47,12 +47,9 @@ class TextParts:
                 return await self._feed(chunk)
             case c.TextEnd(payload=payload) | c.ReasoningEnd(payload=payload):
                 return [*await self._close(payload.id), chunk]
-            case c.StepStart() | c.AttemptRestarted():
-                self._held.clear()
+            case c.StepStart() | c.AttemptRestarted() | c.StepFinish() | c.Finish():
+                self._held.clear()  # a part that has no end was cut off: what it holds was not looked at as a whole
                 return [chunk]
-            case c.StepFinish() | c.Finish():
-                rest = [each for name in tuple(self._held) for each in await self._close(name)]
-                return [*rest, chunk]
             case _:
                 return [chunk]
 

@@ -20,7 +20,7 @@ from tenuto.core.request_context import as_request_context
 from tenuto.evals.progress import Advance, showing
 from tenuto.evals.report import EvalItem, EvalReport, EvalResult
 from tenuto.evals.sample import ScoringData, text_of
-from tenuto.evals.scorer import Scorer, ScorerResult
+from tenuto.evals.scorer import Scorer, ScorerResult, ask_scorer
 
 _log = logging.getLogger("tenuto")
 
@@ -147,8 +147,7 @@ async def _answer(target: Any, item: EvalItem) -> tuple[Any, Any, Any]:
 async def _scored(scorer: Scorer, item: EvalItem, input: Any, output: Any) -> ScorerResult:
     context = as_request_context(item.request_context)
     truth = {} if item.ground_truth is None else {"ground_truth": item.ground_truth}
-    with contained():
-        return await scorer.run(input, output, context, **truth)
+    return await ask_scorer(scorer, input, output, context, **truth)
 
 
 def _item(given: object) -> EvalItem:

@@ -16,12 +16,13 @@ from typing import Any, Literal, TypedDict, assert_never, cast
 from msgspec import Struct
 
 from tenuto.core.clock import Clock
-from tenuto.core.foreign import contained, message_of
+from tenuto.core.foreign import message_of
 from tenuto.core.option_keys import mapping, renamed, spellings
 from tenuto.core.payloads import ScorerVerdict, wire_name
 from tenuto.core.request_context import RequestContext
 from tenuto.evals.sample import CompletionContext
-from tenuto.evals.scorer import Scorer
+from tenuto.evals.scorer import Scorer, ask_scorer
+from tenuto.messages.bounded import valid_text
 
 _log = logging.getLogger("tenuto")
 
@@ -207,11 +208,10 @@ class _Check:
         limit = asyncio.timeout_at(self._deadline)
         try:
             async with limit:
-                with contained():
-                    result = await scorer.run(self._context, self._context.text, self._values)
+                result = await ask_scorer(scorer, self._context, self._context.text, self._values)
         except Exception as error:  # noqa: BLE001 - a user's code, or a judge's model
             return self._failed(scorer, before, error, late=limit.expired())
-        if limit.expired():  # it went on although its time was over
+        if asyncio.get_running_loop().time() >= self._deadline:  # it went on, or held the loop, beyond its time
             return self._failed(scorer, before, TimeoutError(), late=True)
         score = 0.0 if result.score is None else result.score
         return ScorerVerdict(score, score == 1, scorer.id, scorer.name, self._since(before), result.reason)
@@ -222,7 +222,7 @@ class _Check:
             why = f"not done after {self._asked.timeout:g} ms"
             _log.warning("Scorer %r was %s; it counts as not passed.", scorer.id, why)
         else:
-            why = f"{type(error).__name__}: {message_of(error)}"
+            why = valid_text(f"{type(error).__name__}: {message_of(error)}")
             _log.warning("Scorer %r raised; it counts as not passed.", scorer.id, exc_info=error)
         return ScorerVerdict(0.0, False, scorer.id, scorer.name, self._since(before), why, errored=True)
 

@@ -5,15 +5,19 @@ Invariant: a scorer keeps nothing from one answer to the next; what it says of a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenuto.core.errors import ConfigurationError
+from tenuto.core.foreign import contained
 from tenuto.core.payloads import Json, wire_name
 from tenuto.core.request_context import RequestContext
+from tenuto.messages.bounded import valid_text
 
 
 class ScorerResult(Struct, frozen=True, omit_defaults=True, rename=wire_name):
@@ -74,3 +78,28 @@ class Scorer(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id!r})"
+
+
+async def ask_scorer(
+    scorer: Scorer,
+    input: Any,
+    output: Any,
+    request_context: RequestContext | Mapping[str, Any] | None = None,
+    **truth: Any,
+) -> ScorerResult:
+    """What the scorer says of an answer, in a form that can be stored; see `Scorer.run`.
+
+    Raises:
+        TypeError: It returned something else than a `ScorerResult` with a number for a score, or with none.
+    """
+    with contained():
+        result: Any = await scorer.run(input, output, request_context, **truth)
+    if not isinstance(result, ScorerResult):
+        message = f"Scorer {scorer.id!r} returned {type(result).__name__}; run() returns a ScorerResult."
+        raise TypeError(message)
+    score: Any = result.score
+    if score is not None and not (isinstance(score, (int, float)) and math.isfinite(score)):
+        message = f"Scorer {scorer.id!r} gave the score {score!r}; a score is a finite number, or None."
+        raise TypeError(message)
+    reason: Any = result.reason
+    return result if reason is None else replace(result, reason=valid_text(str(reason)))

@@ -5,11 +5,12 @@ Invariant: what a tripwire carries is JSON, so that it can be stored and shown a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, json, to_builtins
 
 from tenuto.core.payloads import Json, TripwirePayload
+from tenuto.messages.bounded import valid_text
 
 
 class Tripwire(Exception):
@@ -26,15 +27,37 @@ class Tripwire(Exception):
 
     def __init__(self, reason: str, *, retry: bool = False, metadata: Any = None, processor_id: str = "") -> None:
         super().__init__(reason)
-        self.reason: str = reason
+        self.reason: str = valid_text(str(reason))
         self.retry: bool = retry
-        self.metadata: Json = None if metadata is None else to_builtins(metadata, enc_hook=str, str_keys=True)
+        self.metadata: Json = None if metadata is None else _storable(metadata)
         self.processor_id: str = processor_id
 
     @property
     def payload(self) -> TripwirePayload:
         """As it is stored, and shown in the stream and as `result.tripwire`."""
         return TripwirePayload(self.reason, self.retry or None, self.metadata, self.processor_id or None)
+
+
+def _storable(metadata: Any) -> Json:
+    """The metadata as JSON, without halves of characters."""
+    plain = to_builtins(metadata, enc_hook=str, str_keys=True)
+    try:
+        json.encode(plain)
+    except UnicodeEncodeError:
+        return _valid(plain)
+    return plain
+
+
+def _valid(value: Any) -> Any:
+    match value:
+        case str():
+            return valid_text(value)
+        case dict():
+            return {valid_text(str(key)): _valid(each) for key, each in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_valid(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 class Violation(Struct, frozen=True):

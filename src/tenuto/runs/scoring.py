@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenuto.core.foreign import contained
 from tenuto.steps.scoring import scoring_data
 from tenuto.store.scores import ScoreRow
 
@@ -103,9 +102,10 @@ async def _score(chosen: list[Declared], scored: Scored, store: RunStore) -> Non
 async def _score_one(declared: Declared, scored: Scored, store: RunStore) -> None:
     run = scored.run
     scorer: Scorer = declared.scorer  # pyright: ignore[reportAssignmentType] - `bind_scorers` looked it up
+    from tenuto.evals.scorer import ask_scorer
+
     try:
-        with contained():
-            result = await scorer.run(scored.data.input, scored.data.output, run.request_context)
+        result = await ask_scorer(scorer, scored.data.input, scored.data.output, run.request_context)
     except Exception:  # noqa: BLE001 - a user's code, or a judge's model
         _log.warning("Scorer %r could not score run %s.", scorer.id, run.run_id, exc_info=True)
         return

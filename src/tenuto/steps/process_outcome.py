@@ -22,6 +22,7 @@ from tenuto.processors.contexts import ToolResultContext
 from tenuto.processors.hooks import ProcessorError
 from tenuto.processors.tripwire import Tripwire
 from tenuto.steps.checked import Checked
+from tenuto.steps.delegates import DelegationTool
 from tenuto.steps.failure import error_info
 from tenuto.steps.processing import base_prompt, chain_at, may_reject, note_state
 from tenuto.steps.transcript import all_messages
@@ -63,7 +64,8 @@ async def check_outcome(run: Run, log: RunLog, call: CallPart, args: Json, outco
         return Checked(failed, blocked=Blocked(error=error_info(error)))
     if result is outcome.result:
         return Checked(outcome)
-    return Checked(replace(outcome, result=result, text=model_text(result, limit)))
+    text, told = retold(run, name, result, limit)
+    return Checked(replace(outcome, result=result, text=text, told=told))
 
 
 async def processed_result(
@@ -104,6 +106,18 @@ async def processed_result(
     return result
 
 
+def retold(run: Run, name: str, result: Json, limit: int) -> tuple[str, Json]:
+    """What the model is told of a result that a processor has put in place of the tool's, and how that is stored.
+
+    Of a sub-agent's it is told the text, as of any.
+    """
+    said = cast("Mapping[str, Any]", result).get("text") if isinstance(result, Mapping) else None
+    if isinstance(run.toolbox.get(name), DelegationTool) and isinstance(said, str):
+        text = model_text(said, limit)
+        return text, {"type": "text", "value": text}
+    return model_text(result, limit), None
+
+
 class Shown(Struct, frozen=True):
     """An outcome as `process_output_stream` left it: its record, its chunks, its ledger entries, and a block."""
 
@@ -135,7 +149,8 @@ async def shown_outcome(
     if isinstance(chunk, c.ToolResult) and (kept is None or isinstance(kept, c.ToolResult)):
         result = None if kept is None else kept.payload.result
         if result is not chunk.payload.result and result != chunk.payload.result:
-            record = replace(record, result=result, text=model_text(result, limit), told=None)
+            text, told = retold(run, chunk.payload.tool_name, result, limit)
+            record = replace(record, result=result, text=text, told=told)
             effects = [replace(row, result=result) if row.status == "ok" else row for row in effects]
         if kept is None:
             passed = [*passed, replace(chunk, payload=replace(chunk.payload, result=None))]

@@ -20,6 +20,7 @@ from tenuto.steps.failure import error_info
 from tenuto.steps.fold import draft_parts, step_result
 from tenuto.steps.process_answer import read_messages
 from tenuto.steps.processing import chain_at, note_state, strained
+from tenuto.steps.sieve import ANSWER
 from tenuto.steps.transcript import own_messages
 
 if TYPE_CHECKING:
@@ -90,4 +91,6 @@ async def last_chunks(run: Run, log: RunLog, chunk: c.Finish) -> tuple[list[c.An
         if not run.aborted:
             raise
         return [chunk], None
+    if log.state.reason in {"aborted", "error"}:  # its stream has said so: nothing is said any more
+        chunks = [each for each in chunks if type(each) not in ANSWER]
     return list(chunks), None if tripwire is None else tripwire.payload

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tenuto.steps.ports import RunLog
     from tenuto.steps.run import Run
 
-_ANSWER: frozenset[type] = frozenset({
+ANSWER: frozenset[type] = frozenset({
     c.ResponseMetadata, c.TextStart, c.TextDelta, c.TextEnd, c.ReasoningStart, c.ReasoningDelta, c.ReasoningEnd,
     c.ReasoningSignature, c.RedactedReasoning, c.Source, c.File, c.Custom,
     c.ToolInputStart, c.ToolInputDelta, c.ToolInputEnd, c.ToolCall, c.ToolResult,
@@ -167,7 +167,7 @@ class Sieve:
 
     def _keep(self, chunks: Sequence[c.AnyChunk]) -> None:
         try:
-            self._passed.take(parts_of([chunk for chunk in chunks if type(chunk) in _ANSWER]))
+            self._passed.take(parts_of([chunk for chunk in chunks if type(chunk) in ANSWER]))
         except ModelError as error:
             message = f"What process_output_stream left of the answer cannot be put together: {error}"
             raise ProcessorError(message, category="USER") from error
