@@ -208,6 +208,35 @@ async def test_S51_two_pending_calls(world, other, order, at_once):
     }
 
 
+@places
+async def test_who_comes_for_a_decision_that_was_taken_lets_the_run_wait_on(world, other):
+    """The run is claimed once more then, with nothing to do; it waits for its other call as before."""
+    ran, held = [], asyncio.Event()
+    async with FakeProvider([refunds("A", "B"), DONE]) as provider:
+        first, second = two_of(world, provider, [refunding(ran)], other=other)
+        await first.call(lambda agent: agent.generate("hi", run_id="r"))
+        post, late = second.store.post, []
+
+        async def slow(item):
+            answer = await post(item)
+            if not late:
+                late.append(item)
+                await held.wait()
+            return answer
+
+        second.store.post = slow
+        behind = second.begin(lambda agent: agent.approve_tool_call_generate(run_id="r", tool_call_id="cA"))
+        await soon(lambda: late)
+        await first.call(lambda agent: agent.approve_tool_call_generate(run_id="r", tool_call_id="cA"))
+        held.set()
+        await outcomes(behind)
+        assert (await world.row("r")).status == "suspended"
+        waits = (await first.call(lambda agent: agent.list_suspended_runs())).runs
+        assert [call.id for run in waits for call in run.tool_calls] == ["cB"]
+        result = await first.call(lambda agent: agent.approve_tool_call_generate(run_id="r", tool_call_id="cB"))
+        assert (result.text, ran) == ("done", ["A", "B"])
+
+
 async def test_S53_a_healthy_run_is_left_alone(world):
     gate = Gate()
     async with FakeProvider([Reply("x"), Reply("x"), Reply("Hello", gate=gate)]) as provider:

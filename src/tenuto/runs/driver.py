@@ -276,9 +276,12 @@ class Driver:
             if journal.kept or self.run.aborted:
                 await self._heed_abort(journal)
             commands = next_commands(journal.state)
-            if not commands:
+            if commands:
+                await self._execute(journal, commands)
+            elif journal.state.phase == "parked" and not self.leaving:
+                await self._wait(journal)  # another driver has taken the decision for which this one came
+            else:
                 break
-            await self._execute(journal, commands)
         await self._end(journal)
 
     async def _heed_abort(self, journal: Journal) -> None:
@@ -324,8 +327,11 @@ class Driver:
         if await take_decisions(self.run, journal, self.store):
             return
         faults.hit("run.before_park")
+        await self._wait(journal, Parked(command.call_ids))
+
+    async def _wait(self, journal: Journal, *records: Parked) -> None:
         self.leaving = True  # before it looks for the last time: what is posted from now on may come too late
-        await journal.commit(Parked(command.call_ids), status="suspended")
+        await journal.commit(*records, status="suspended")
         faults.hit("run.after_park")
         if self._nested is not None or not await decisions_posted(self.run, self.store):
             return
